@@ -6,17 +6,12 @@ import TidemarkPostgres
 
 /// The place of a server's users, tokens and members.
 enum AccessLocation: Hashable {
-    /// A data folder.
     case folder(String)
-    /// A served file.
     case file(String)
-    /// A PostgreSQL database.
     case store(String)
 
-    /// An open database of users.
     struct Opened {
         let database: any AccessDatabase
-        /// Closes it.
         let close: @Sendable () throws -> Void
     }
 
@@ -55,7 +50,6 @@ enum AccessLocation: Hashable {
 
     /// The folder of other zones' files in a data folder.
     static func zones(inFolder folder: String) -> URL { URL(filePath: "\(folder)/zones") }
-
     /// The folder of other zones' files beside a served file.
     static func zones(besideFile file: String) -> URL { URL(filePath: "\(file)-zones") }
 

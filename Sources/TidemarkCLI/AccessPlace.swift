@@ -6,11 +6,8 @@ import TidemarkEngine
 /// The place of a server's users, for the commands of its operator; a server may run meanwhile.
 struct AccessPlace: ParsableArguments {
     @Option(help: ArgumentHelp("The data folder of the server.", valueName: "folder")) var data: String?
-
     @Option(help: ArgumentHelp("The SQLite file that the server serves.", valueName: "file")) var file: String?
-
     @Option(help: ArgumentHelp("The PostgreSQL database that the server serves.", valueName: "url")) var store: String?
-
     @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
@@ -19,7 +16,6 @@ struct AccessPlace: ParsableArguments {
         }
     }
 
-    /// The place.
     var location: AccessLocation {
         if let data { return .folder(data) }
         if let file { return .file(file) }

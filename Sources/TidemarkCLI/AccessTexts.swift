@@ -17,15 +17,11 @@ enum AccessTexts {
         milliseconds.flatMap { $0 == Tokens.never ? nil : time($0) } ?? "never"
     }
 
-    /// Returns the author of a change.
     static func author(_ user: String?) -> String { user ?? "operator" }
-
     /// Returns the name of a role; `none` for no rights.
     static func role(_ role: Role?) -> String { role?.rawValue ?? noRole }
 
-    /// Parses the name of a role; nil for `none`.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for another text.
+    /// Parses the name of a role; nil for `none`; throws `invalidArgument` for another text.
     static func role(named text: String) throws(TidemarkError) -> Role? {
         if text == noRole { return nil }
         guard let role = Role(rawValue: text) else {
@@ -38,9 +34,7 @@ enum AccessTexts {
 
     private static let noRole = "none"
 
-    /// Parses a day or a time in UTC, to milliseconds since 1970.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for another text.
+    /// Parses a day or a time in UTC, to milliseconds since 1970; throws `invalidArgument` for another text.
     static func milliseconds(_ text: String) throws(TidemarkError) -> Int64 {
         let whole = text.count == 10 ? "\(text)T00:00:00Z" : text
         do { return Int64(try Date(whole, strategy: .iso8601).timeIntervalSince1970 * 1_000) } catch {

@@ -15,6 +15,5 @@ struct BrowserOptions: ParsableArguments {
             "An origin whose web pages may read and write; may be repeated. Without it, only the server's own.",
             valueName: "https://app.example")) var allowOrigin: [String] = []
 
-    /// Creates the policy of the options.
     func policy() throws(TidemarkError) -> BrowserPolicy { try BrowserPolicy(allowedOrigins: allowOrigin, hosts: host) }
 }

@@ -1,4 +1,3 @@
-/// Formats counts for people.
 enum Counted {
     /// Formats a number with its noun: `1 record`, `2 records`, `19,998 records`.
     static func text(_ count: Int, _ noun: String, plural: String? = nil) -> String {

@@ -18,7 +18,6 @@ struct DashboardOptions: ParsableArguments {
         }
     }
 
-    /// Creates the pages of the options.
     func pages() throws(TidemarkError) -> WebPages {
         if let dashboardFolder { return try WebPages(folder: dashboardFolder) }
         return hasNoDashboard ? WebPages.embedded.withoutDashboard : .embedded

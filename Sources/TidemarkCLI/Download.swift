@@ -3,11 +3,8 @@ import TidemarkTerminal
 
 /// Downloads a server's snapshot into a new file, with a progress bar.
 struct Download {
-    /// The server.
     let url: String
-    /// The zone.
     let zone: String
-    /// The token and certificate authorities for the server.
     let access: ServerAccess
     /// Whether to ask a person for a sign-in token if the server wants one.
     var asksForToken = false

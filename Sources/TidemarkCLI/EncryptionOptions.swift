@@ -33,7 +33,6 @@ struct EncryptionOptions: ParsableArguments {
         }
     }
 
-    /// The chosen encryption.
     var encryption: ListenSafety.Encryption { tlsCertificate != nil ? .tls : behindProxy.isEmpty ? .none : .proxy }
 
     /// Reads the certificate and the key; nil without them.

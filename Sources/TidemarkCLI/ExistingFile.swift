@@ -3,10 +3,7 @@ import TidemarkCore
 
 /// Checks files that the user names and that must exist.
 enum ExistingFile {
-    /// Checks that a path names a file that this user may read.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile`, with different messages for a missing
-    ///   file, a folder, and a missing permission; `fix` is the advice for a missing file.
+    /// Throws `unusableFile` unless a path names a file that this user may read; `fix` is the advice if it is missing.
     static func require(_ path: String, fix: String = "Check the path.") throws(TidemarkError) {
         guard access(path, F_OK) == 0 else {
             let reason = errno

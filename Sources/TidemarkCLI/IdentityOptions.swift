@@ -32,7 +32,6 @@ struct IdentityOptions: ParsableArguments {
         }
     }
 
-    /// The chosen identity.
     var identity: ListenSafety.Identity { users || access != nil ? .users : noIdentity ? .renounced : .none }
 
     /// An open gate, and the lines to print about it.
@@ -41,10 +40,7 @@ struct IdentityOptions: ParsableArguments {
         let lines: [String]
         /// The users' access; nil at a server without identity.
         var access: ServedAccess?
-        /// Closes the database of users.
         var close: @Sendable () throws -> Void = {}
-
-        /// The rates of requests.
         var rates: RequestRates? { access?.rates }
         /// Called at SIGHUP; nil if there is no file to read again.
         var onHangUp: (@Sendable () async -> Void)? { access?.onHangUp }
@@ -55,9 +51,7 @@ struct IdentityOptions: ParsableArguments {
         }
     }
 
-    /// Checks that the place has no users whom the server would ignore; it changes nothing.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a place with users without a choice.
+    /// Throws `invalidArgument` if the place has users whom the server would ignore; it changes nothing.
     func check(_ location: AccessLocation) async throws {
         guard identity == .none, try await location.hasUsers() else { return }
         throw TidemarkError(
@@ -70,14 +64,7 @@ struct IdentityOptions: ParsableArguments {
         )
     }
 
-    /// Opens the gate of the chosen identity, beside an open store.
-    ///
-    /// - Parameters:
-    ///   - location: The place of the users.
-    ///   - host: The store, if it makes zones while the server runs.
-    ///   - logger: Receives problems of the access file.
-    /// - Returns: The gate.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the users or the access file cannot be read.
+    /// Opens the gate of the chosen identity beside a store; `host` is the store if it makes zones while it runs.
     func open(_ location: AccessLocation, host: (any ZoneHost)?, logger: Logger) async throws -> OpenGate {
         switch identity {
         case .none: return OpenGate(gate: LocalGate(), lines: [])

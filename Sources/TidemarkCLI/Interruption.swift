@@ -7,8 +7,7 @@ import UnixSignals
 enum Interruption {
     /// Runs work to its end, or cancels it on a signal, so that it removes its unfinished files.
     ///
-    /// - Throws: The error of the work; after a signal, the exit code that shells expect: 128 plus the
-    ///   signal's number.
+    /// - Throws: The error of the work; after a signal, the exit code that shells expect, 128 plus its number.
     static func runUntilSignal(_ work: @escaping @Sendable () async throws -> Void) async throws {
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         try await withThrowingTaskGroup(of: UnixSignal?.self) { tasks in
@@ -26,15 +25,12 @@ enum Interruption {
             if let first, case .failure? = await tasks.nextResult() { throw ExitCode(128 + first.rawValue) }
         }
     }
-}
 
-extension Interruption {
     /// Has the process ignore SIGHUP, until it traps it.
     static func ignoreHangUp() { signal(SIGHUP, SIG_IGN) }
 }
 
 extension Terminal {
-    /// Runs work that removes its unfinished files when SIGINT or SIGTERM cancels it.
     static func runInterruptibly(_ work: @escaping @Sendable () async throws -> Void) async throws {
         try await run { try await Interruption.runUntilSignal(work) }
     }

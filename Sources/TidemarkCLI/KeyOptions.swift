@@ -14,7 +14,6 @@ struct KeyOptions: ParsableArguments {
         )
     ) var key: [String] = []
 
-    /// Parses the keys by table.
     func read() throws -> [String: [String]] {
         try key.reduce(into: [:]) { keys, text in
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)

@@ -40,10 +40,8 @@ struct ObjectOptions: ParsableArguments {
         )
     ) var collation: [String] = []
 
-    /// Whether nothing is declared.
     var isEmpty: Bool { trigger.isEmpty && collation.isEmpty }
 
-    /// Parses the declarations.
     func read() throws -> ObjectDeclarations {
         let triggers = try trigger.reduce(into: [String: Bool]()) { triggers, text in
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)

@@ -8,9 +8,7 @@ import TidemarkSQL
 struct OpenDevice {
     let engine: SyncEngine
 
-    /// Opens a file; without `access`, for commands that need no server.
-    ///
-    /// With `name`, the file keeps this name.
+    /// Opens a file, which keeps a given `name`; without `access`, for commands that need no server.
     init(
         _ path: String, access: ServerAccess? = nil, name: String? = nil, independent: IndependentTables? = nil,
         limits: Limits = .standard
@@ -90,7 +88,6 @@ struct OpenDevice {
 
     private static let howToJoin = "Make one with `tidemark device join URL FILE`."
 
-    /// Syncs once and returns the events.
     func syncCollectingEvents(acceptingMassDeletion: Bool = false, pushedChange: PushedChange? = nil) async throws
         -> [DeviceEvent]
     {

@@ -10,21 +10,17 @@ import TidemarkTerminal
 final class ServedAccess: Sendable {
     /// Decides who sends a request, and what the sender may do.
     let gate: MemberGate
-    /// The rates of requests.
     let rates: RequestRates
     private let file: File?
     private let host: (any ZoneHost)?
     private let logger: Logger
     private let tokens: Mutex<ProviderTokens>
 
-    /// An access file.
     struct File: Sendable {
-        /// The path.
         let path: String
         /// Whether the server's own users may sign in, whatever the file says.
         let hasOwnUsers: Bool
 
-        /// Reads the file.
         func read() throws(TidemarkError) -> AccessConfiguration {
             var configuration = try AccessConfiguration(path: path)
             configuration.hasOwnUsers = configuration.hasOwnUsers || hasOwnUsers
@@ -37,15 +33,9 @@ final class ServedAccess: Sendable {
     /// The pause between two looks for zones whose time of grace is over.
     private static let purgePause = Duration.seconds(3_600)
 
-    /// Reads the file and the keys of its providers, and makes the zones that it names.
+    /// Reads the file and the keys of its providers, and makes its zones; without one, the server has users of its own.
     ///
-    /// - Parameters:
-    ///   - file: The access file; without one, the server has users of its own and the standard limits.
-    ///   - database: The users, tokens and members.
-    ///   - host: The store, if it makes zones while the server runs.
-    ///   - logger: Receives problems of the file.
-    /// - Throws: ``TidemarkCore/TidemarkError`` with every problem of the file, or if a provider has no
-    ///   usable key, or if a zone of the file cannot be made.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with every problem of the file, its keys and its zones.
     init(_ file: File?, database: any AccessDatabase, host: (any ZoneHost)?, logger: Logger) async throws(TidemarkError)
     {
         let configuration = try file?.read() ?? AccessConfiguration()

@@ -32,9 +32,7 @@ struct ServerAccess: ParsableArguments {
         )
     ) var caFile: String?
 
-    /// Creates a transport to a server.
-    ///
-    /// With `asksForToken`, it asks a person for a sign-in token if the server wants one.
+    /// Creates a transport; with `asksForToken`, it asks a person for a sign-in token if the server wants one.
     func transport(to url: String, asksForToken: Bool = false) throws -> HTTPTransport {
         let environment = ProcessInfo.processInfo.environment
         let file = caFile ?? environment["TIDEMARK_CA_FILE"]

@@ -23,9 +23,8 @@ import TidemarkTerminal
         version: TidemarkVersion.current,
         subcommands: [
             Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self, Verify.self,
-            Backup.self,
-            UserCommand.self, TokenCommand.self, AuditCommand.self, AccessCommand.self,
-            ZonesCommand.self, Misplaced.self,
+            Backup.self, UserCommand.self, TokenCommand.self, AuditCommand.self, AccessCommand.self, ZonesCommand.self,
+            Misplaced.self,
         ]
     )
 

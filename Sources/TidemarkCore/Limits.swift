@@ -2,13 +2,9 @@
 public struct Limits: Hashable, Sendable {
     /// The largest request body after decompression, in bytes.
     public var requestBytesMax = 64 << 20
-    /// The largest value of a column that a device sends and a server accepts, in bytes.
-    ///
-    /// A larger value that the served rows already contain still reaches every device.
+    /// The largest value that a device sends and a server accepts, in bytes; larger served ones reach every device.
     public var valueBytesMax = 8 << 20
-    /// The memory of a server for requests and answers in flight, in bytes.
-    ///
-    /// A body counts twice, an answer with its unsent rest.
+    /// The memory of a server for bodies in flight, in bytes; a request counts twice, an answer with its unsent rest.
     public var inFlightBytesMax = 512 << 20
     /// The largest answer that a device accepts after decompression, in bytes.
     public var responseBytesMax = 256 << 20
@@ -22,9 +18,7 @@ public struct Limits: Hashable, Sendable {
     public var revisionsPerAnswerMax = 1_000
     /// The catch-up after which an answer ends with `more`, in bytes.
     public var catchUpBytesMax = 8 << 20
-    /// The catch-up beyond which the server sends a capable device to a delta, in bytes.
-    ///
-    /// `tidemark bench threshold` measures from which size a delta is faster.
+    /// The catch-up from which a capable device gets a delta, in bytes; `tidemark bench threshold` measures it.
     public var deltaBytesMin = 1 << 19
     /// The change sets that a device puts into one request, in bytes; at least one change set.
     public var outgoingBytesTarget = 8 << 20
@@ -38,12 +32,9 @@ public struct Limits: Hashable, Sendable {
     public var compactionStepMin = 100
     /// The most revisions that one step of compaction removes.
     public var compactionStepMax = 1_000
-    /// How many revisions behind the snapshot file for a joining device may be.
-    ///
-    /// Meanwhile the server builds the next file.
+    /// How many revisions behind the snapshot file for a joining device may be, while the server builds the next.
     public var snapshotRevisionsBehindMax: Int64 = 0
-    /// The most acknowledged change sets that a device keeps, to send them again if the server loses
-    /// them.
+    /// The most acknowledged change sets that a device keeps, to send them again if the server loses them.
     public var keptChangeSetsMax = 1_000
     /// The most keys and values in those change sets, in bytes.
     public var keptBytesMax = 8 << 20
@@ -63,25 +54,19 @@ public struct Limits: Hashable, Sendable {
     public var mergesMax = 8
     /// The longest table or column name, in bytes.
     public var nameBytesMax = 128
-
     /// The most connections that listen at a time.
     public var listenersMax = 10_000
     /// The longest pause in a stream of events, in milliseconds; proxies close silent streams.
     public var heartbeatMilliseconds = 15_000
     /// The interval at which a server with listeners looks for other programs' writes, in milliseconds.
     public var listenerTickMilliseconds = 250
-    /// The largest change that the server pushes to listeners, as the bytes of its answer.
-    ///
-    /// Of a larger change it pushes the revision only.
+    /// The largest change that the server pushes to listeners, in bytes; of a larger one it pushes the revision only.
     public var changeEventBytesMax = 4 << 10
-
     /// The most rows from which a device computes its fingerprint at every sync.
     public var fingerprintRowsMax = 1_000
     /// The longest interval at which a device with more rows computes it, in seconds.
     public var fingerprintIntervalSeconds = 86_400
-    /// The part of a larger file that a second's pause between two computations is worth, in bytes.
-    ///
-    /// So the computations take the same small share of time in files of all sizes.
+    /// The bytes of a larger file for each second of pause, so that files of all sizes take the same share of time.
     public var fingerprintBytesPerSecond = 20_000
     /// The most ranges that a server accepts in one comparison of rows.
     public var rangesPerRequestMax = 40_000
@@ -95,7 +80,6 @@ public struct Limits: Hashable, Sendable {
     public var massDeletionRecordsMin = 50
     /// The largest part of a zone's records that an answer may delete without consent, in percent.
     public var massDeletionPercent = 20
-
     /// The default limits of servers and devices.
     public static let standard = Limits()
 }

@@ -5,10 +5,7 @@
 // nor a name of a bug; `Scripts/seam.sh` checks this.
 
 #if DEBUG
-/// A defect that the code has while it is planted.
-///
-/// A case's name describes the wrong behaviour. `TidemarkSimulation` names the rule that it breaks
-/// and the check that detects it.
+/// A planted defect, named after the wrong behaviour; `TidemarkSimulation` names the broken rule and the check.
 package enum PlantedBug: String, CaseIterable, Sendable {
     // The server's decisions.
     case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn, overrulesOtherRecords
@@ -72,14 +69,10 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         rethrows -> Result
     { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
 
-    fileprivate var isPlanted: Bool { PlantedBug.current == self }
-
-    /// Whether any bug is planted.
     package static var isAnyPlanted: Bool { current != nil }
 }
 
-/// Whether the bug is planted.
-package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
+package func planted(_ bug: PlantedBug) -> Bool { PlantedBug.current == bug }
 
 /// Returns the rule that the planted bug names as the reason of a refusal; without such a bug, the true one.
 package func mistaken(_ rule: ConflictRule) -> ConflictRule {
@@ -90,13 +83,11 @@ package func mistaken(_ rule: ConflictRule) -> ConflictRule {
 @usableFromInline @dynamicMemberLookup package enum PlantedBug {
     case none
 
-    /// `false`.
     @inlinable package static var isAnyPlanted: Bool { false }
 
     @inlinable package static subscript(dynamicMember name: StaticString) -> PlantedBug { .none }
 }
 
-/// `false`.
 @inlinable @inline(__always) package func planted(_ bug: @autoclosure () -> PlantedBug) -> Bool { false }
 
 /// Does nothing; the function of a debug build is in `TidemarkSQL`, which knows connections.
@@ -104,6 +95,5 @@ package func mistaken(_ rule: ConflictRule) -> ConflictRule {
     _ bug: @autoclosure () -> PlantedBug, in db: Connection
 ) throws {}
 
-/// The rule itself.
 @inlinable @inline(__always) package func mistaken<Rule>(_ rule: Rule) -> Rule { rule }
 #endif

@@ -1,15 +1,12 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// A folder with the files of the pages.
 struct PagesFolder: Sendable {
     let path: String
     /// The names of the files; the server never shows another one of the folder.
     let names: [String]
 
-    /// Reads the files.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if one is missing.
+    /// Reads the files; throws `unusableFile` if one is missing.
     func files() throws(TidemarkError) -> WebPages.Files {
         var files: [WebPages.File] = []
         for name in names {

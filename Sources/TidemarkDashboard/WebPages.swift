@@ -1,9 +1,7 @@
 internal import Crypto
 public import TidemarkCore
 
-/// The pages that a server shows in a browser: the dashboard, and the small client for pages of others.
-///
-/// The files of the folder `Pages` are part of the program, so a server needs no files beside it.
+/// The pages that a server shows: the dashboard, and the small client for pages of others, both part of the program.
 public struct WebPages: Sendable {
     /// The files of this program.
     public static let embedded = WebPages(source: .memory(Files(embeddedFiles)), hasDashboard: true)
@@ -16,7 +14,6 @@ public struct WebPages: Sendable {
 
     /// The name of the small client's file.
     public static let clientName = "tidemark.js"
-
     /// The name of the file that a browser asks for first.
     public static let startName = "index.html"
 
@@ -34,9 +31,7 @@ public struct WebPages: Sendable {
         self.hasDashboard = hasDashboard
     }
 
-    /// Takes the files from a folder, which the server reads again for each request, for people who work on them.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if a file is missing.
+    /// Takes the files from a folder, read again for each request; throws `unusableFile` if a file is missing.
     public init(folder: String) throws(TidemarkError) {
         let folder = PagesFolder(path: folder, names: Self.embeddedFiles.map(\.name))
         _ = try folder.files()
@@ -46,9 +41,7 @@ public struct WebPages: Sendable {
     /// These pages without the dashboard: only the small client.
     public var withoutDashboard: WebPages { WebPages(source: source, hasDashboard: false) }
 
-    /// Returns the files as they are now.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if the folder lacks one.
+    /// Returns the files as they are now; throws `unusableFile` if the folder lacks one.
     public func files() throws(TidemarkError) -> Files {
         switch source {
         case .memory(let files): files

@@ -13,24 +13,17 @@
 package final class Gunzip {
     /// The largest block that ``next()`` returns, in bytes.
     package static let blockBytesMax = 64 << 10
-
     /// The decompressed bytes so far.
     package private(set) var byteCount = 0
-
     private let bytesMax: Int
     private let stream = ZlibStream(.decompress)
     private var hasEnded = false
 
     /// Starts a stream that may hold at most `bytesMax` decompressed bytes.
     package init(bytesMax: Int) { self.bytesMax = bytesMax }
-
-    /// Adds the next piece of input.
     package func feed(_ bytes: [UInt8]) { stream.feed(bytes) }
 
-    /// Returns the next decompressed block; nil if it needs more input.
-    ///
-    /// - Throws: ``GzipError`` if the output exceeds the limit, the stream is damaged, or bytes follow
-    ///   its end.
+    /// Returns the next block; nil if it needs more input; throws if the stream is too long, damaged or continued.
     package func next() throws(GzipError) -> [UInt8]? {
         guard !hasEnded else {
             guard !stream.hasInput else { throw .trailingGarbage }
@@ -51,16 +44,11 @@ package final class Gunzip {
         return nil
     }
 
-    /// Ends the input.
-    ///
-    /// - Throws: ``GzipError/truncated`` unless the stream has reached its end.
+    /// Ends the input; throws ``GzipError/truncated`` unless the stream has reached its end.
     package func finish() throws(GzipError) { guard hasEnded else { throw .truncated } }
 }
 
-/// Decompresses one gzip stream at once.
-///
-/// - Throws: ``GzipError`` if the output exceeds `bytesMax` bytes, the stream is truncated or damaged,
-///   or other bytes follow. It never holds more than `bytesMax` bytes and one block in memory.
+/// Decompresses one gzip stream at once, with at most `bytesMax` bytes and one block in memory.
 package func gunzip(_ bytes: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
     let stream = Gunzip(bytesMax: bytesMax)
     stream.feed(bytes)

@@ -14,20 +14,16 @@ package final class Gzip {
     package static let defaultLevel = 6
     /// The largest block that ``next()`` returns, in bytes.
     package static let blockBytesMax = 64 << 10
-
     private let stream: ZlibStream
     private var isFinishing = false
     private var hasEnded = false
 
-    /// Starts a stream.
-    ///
-    /// - Parameter level: From 1, the fastest, to 9, the smallest output.
+    /// Starts a stream of a level from 1, the fastest, to 9, the smallest output.
     package init(level: Int = Gzip.defaultLevel) {
         precondition((1...9).contains(level), "a gzip level is a number from 1 to 9")
         stream = ZlibStream(.compress(level: level))
     }
 
-    /// Adds the next piece of input.
     package func feed(_ bytes: [UInt8]) {
         precondition(!isFinishing, "no input after finish()")
         stream.feed(bytes)

@@ -1,15 +1,8 @@
-/// Compresses and decompresses files, in constant memory.
-///
-/// These functions block: call them on a thread that may block, never in a task.
+/// Compresses and decompresses files, in constant memory; these functions block, so call them outside of tasks.
 package enum GzipFile {
-    /// The size of one read, in bytes.
     private static let readBytes = 256 << 10
 
-    /// Compresses the file at `source` into a file at `target`, replacing any existing file.
-    ///
-    /// `onWrite` gets the compressed bytes in order, for instance to hash them.
-    ///
-    /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; then no file is left at `target`.
+    /// Compresses `source` to a file that replaces `target`, or leaves none if it throws; `onWrite` gets the bytes.
     package static func compress(
         _ source: String, to target: String, level: Int = Gzip.defaultLevel,
         onWrite: (_ bytes: [UInt8]) -> Void = { _ in }
@@ -33,9 +26,7 @@ package enum GzipFile {
         }
     }
 
-    /// Decompresses the file at `source` into a file at `target`, replacing any existing file.
-    ///
-    /// - Throws: ``GzipError``, also for more than `bytesMax` bytes; then no file is left at `target`.
+    /// Decompresses `source` to a file that replaces `target`, or leaves none if it throws; `bytesMax` is its size.
     package static func decompress(_ source: String, to target: String, bytesMax: Int) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
             let gunzip = Gunzip(bytesMax: bytesMax)

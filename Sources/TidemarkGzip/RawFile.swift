@@ -38,7 +38,6 @@ final class RawFile {
         return bytes.isEmpty ? nil : bytes
     }
 
-    /// Writes all the bytes.
     func write(_ bytes: [UInt8]) throws(GzipError) {
         var offset = 0
         while offset < bytes.count {

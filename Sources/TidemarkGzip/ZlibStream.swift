@@ -1,10 +1,7 @@
 internal import CZlib
 
-/// One zlib stream with its unconsumed input.
-///
-/// A class, because zlib keeps a pointer to its `z_stream`, which therefore must not move.
+/// One zlib stream with its unconsumed input; a class, because zlib keeps a pointer to its `z_stream`.
 final class ZlibStream {
-    /// The direction of the stream.
     enum Direction {
         case compress(level: Int)
         case decompress
@@ -24,7 +21,6 @@ final class ZlibStream {
     private static let gzipWindowBits: Int32 = 15 + 16
     /// The compressor's memory level, from 1 to 9; this is zlib's default.
     private static let memoryLevel: Int32 = 8
-
     private let stream: UnsafeMutablePointer<z_stream>
     private let direction: Direction
     private var input: [UInt8] = []
@@ -55,10 +51,8 @@ final class ZlibStream {
         stream.deallocate()
     }
 
-    /// Whether there is unconsumed input.
     var hasInput: Bool { consumed < input.count }
 
-    /// Appends input.
     func feed(_ bytes: [UInt8]) {
         input = hasInput ? Array(input[consumed...]) + bytes : bytes
         consumed = 0

@@ -9,9 +9,7 @@ package struct RedisAddress: Hashable, Sendable {
     let password: String?
     let database: Int
 
-    /// Reads an address.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is invalid; the message has no password.
+    /// Reads an address; the error about an invalid one has no password.
     package init(_ text: String) throws {
         let parts = URLComponents(string: text)
         let path = parts?.path ?? ""

@@ -8,9 +8,8 @@ import TidemarkGzip
 
 /// Change sets that servers share in Redis or Valkey, as compressed JSON.
 ///
-/// A key consists of epoch, zone, schema and revision. The cache has one connection on a thread of
-/// its own. Every wait is short, and after a failure the cache pauses, so a failing Redis costs
-/// little. Safe to use from any task.
+/// A key consists of epoch, zone, schema and revision. The cache has one connection on a thread of its own. Every wait
+/// is short, and after a failure the cache pauses, so a failing Redis costs little. Safe to use from any task.
 package final class RedisCache: SharedChangeSets {
     /// The longest wait for one answer, in milliseconds.
     private static let answerTimeout = 200
@@ -149,7 +148,6 @@ package final class RedisCache: SharedChangeSets {
 struct Pause {
     private var until: ContinuousClock.Instant?
     private var length = Duration.zero
-
     var isOver: Bool { until.map { ContinuousClock.now >= $0 } ?? true }
 
     /// Records a failure; returns whether it is the first one.

@@ -1,11 +1,8 @@
 import CHiredis
 import Foundation
 
-/// One connection to Redis, through hiredis: synchronous, for one thread at a time.
-///
-/// It is unusable after any failure.
+/// One connection to Redis, through hiredis: synchronous, for one thread at a time, and unusable after any failure.
 package final class RedisConnection {
-    /// A reply.
     package enum Reply: Hashable, Sendable {
         case bytes([UInt8])
         case integer(Int64)
@@ -17,8 +14,6 @@ package final class RedisConnection {
     private let context: UnsafeMutablePointer<redisContext>
 
     /// Connects; `milliseconds` is the longest wait for the connection and for each answer.
-    ///
-    /// - Throws: ``RedisFailure``.
     package init(_ address: RedisAddress, milliseconds: Int) throws {
         let limit = timeval(tv_sec: milliseconds / 1_000, tv_usec: .init(milliseconds % 1_000 * 1_000))
         guard let context = redisConnectWithTimeout(address.host, address.port, limit) else {
@@ -33,15 +28,10 @@ package final class RedisConnection {
 
     deinit { redisFree(context) }
 
-    /// Makes the process ignore `SIGPIPE`.
-    ///
-    /// hiredis does not suppress this signal when it writes to a closed connection.
+    /// Makes the process ignore `SIGPIPE`, which hiredis does not suppress when it writes to a closed connection.
     static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
-
-    /// Runs a command of text words.
     package func run(_ command: [String]) throws -> Reply { try run(command.map { Array($0.utf8) }) }
 
-    /// Runs a command.
     func run(_ command: [[UInt8]]) throws -> Reply {
         try send(command)
         return try receive()
@@ -73,8 +63,6 @@ package final class RedisConnection {
         if value.type == REDIS_REPLY_ERROR { throw RedisFailure(message: Self.text(value)) }
         return Self.value(value)
     }
-
-    // MARK: Private
 
     private func check(_ isSuccess: Bool) throws {
         guard !isSuccess else { return }

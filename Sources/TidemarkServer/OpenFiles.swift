@@ -2,9 +2,7 @@ internal import Foundation
 
 /// The limit of open files of this process.
 package enum OpenFiles {
-    /// Raises the limit to `target`, or to the system's hard limit if that is lower.
-    ///
-    /// - Returns: The new limit; `target` if the system does not report one.
+    /// Raises the limit to `target`, or to the system's hard limit if that is lower, and returns the new limit.
     package static func raise(to target: Int) -> Int {
         #if os(Linux)
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -10,7 +10,6 @@ struct ServerRequestContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The connection, which a route closes if a refused upload continues.
     let channel: any Channel
-    /// Values for the outer middleware.
     let notes = RequestNotes()
 
     init(source: ApplicationRequestContextSource) {
@@ -31,7 +30,6 @@ final class RequestNotes: Sendable {
 
     private let values = Mutex(Values())
 
-    /// The error code of the answer.
     var code: ErrorCode? {
         get { values.withLock { $0.code } }
         set { values.withLock { $0.code = newValue } }
@@ -67,12 +65,9 @@ enum ClientNetwork {
 
 /// The token of a request: `Authorization: Bearer TOKEN` (RFC 6750).
 enum BearerToken {
-    /// The most bytes of a token.
     private static let bytesMax = 8 << 10
 
-    /// Returns the token; nil for a request without the header.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for another scheme, or a token that is too long.
+    /// Returns the token, nil without the header; throws `signInNeeded` for another scheme or too long a token.
     static func text(in request: Request) throws -> String? {
         guard let value = request.headers[.authorization] else { return nil }
         let parts = value.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
@@ -89,9 +84,7 @@ enum BearerToken {
 enum StatedName {
     private static let field = HTTPField.Name.customName("Tidemark-Device-Name")
 
-    /// Returns the name in a request, decoded.
-    ///
-    /// An unusable name counts as none: it is for people only, and must not make a device's request fail.
+    /// Returns the decoded name; an unusable one counts as none, because it must not make a device's request fail.
     static func name(in request: Request) -> String? {
         guard let name = request.headers[field]?.removingPercentEncoding, DeviceName.isUsable(name) else { return nil }
         return name
@@ -101,8 +94,6 @@ enum StatedName {
 /// Whether the server wants more requests; false after a signal to stop.
 final class Readiness: Sendable {
     private let stopping = Mutex(false)
-
-    /// Whether the server is stopping.
     var isStopping: Bool { stopping.withLock { $0 } }
 
     /// Marks the server as stopping, so that load balancers avoid it; it still answers requests.

@@ -30,7 +30,6 @@ public struct TidemarkServerApplication: Sendable {
     private static let storePatience = Duration.seconds(3)
     /// The most connections besides listeners; further ones wait in the system's queue.
     private static let syncsMax = 4_096
-
     private let service: any SyncService
     private let gate: any AccessGate
     private let rates: RequestRates?
@@ -122,7 +121,7 @@ public struct TidemarkServerApplication: Sendable {
             // requests are contacts to write.
             services: [
                 ContactService(service: service, logger: logger), application,
-                ListenerService(service, accessWatch: accessWatch, logger: logger),
+                ListenerService(service: service, accessWatch: accessWatch, logger: logger),
             ],
             logger: logger
         )
@@ -198,7 +197,6 @@ public struct TidemarkServerApplication: Sendable {
         return router
     }
 
-    /// Returns the table of all routes.
     func routes(_ readiness: Readiness, _ accessWatch: AccessWatch) -> RouteTable {
         RouteTable(
             service: service, gate: gate, rates: rates,

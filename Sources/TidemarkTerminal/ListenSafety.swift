@@ -1,9 +1,6 @@
 package import TidemarkCore
 
-/// Decides whether a server may listen on an address with its identity and its encryption.
-///
-/// On loopback, everything is allowed. Other machines reach every other address, so there the server
-/// has to know who sends a request, and nobody on the way may read a token.
+/// Decides whether a server may listen: beyond loopback it must know senders, and nobody may read tokens on the way.
 package struct ListenSafety: Hashable, Sendable {
     /// The way in which the server learns who sends a request.
     package enum Identity: CaseIterable, Sendable {
@@ -25,7 +22,6 @@ package struct ListenSafety: Hashable, Sendable {
         case proxy
     }
 
-    /// A missing condition.
     package enum Gap: CaseIterable, Sendable {
         /// The server would not know who sends a request.
         case identity
@@ -37,7 +33,6 @@ package struct ListenSafety: Hashable, Sendable {
     private let identity: Identity
     private let encryption: Encryption
 
-    /// Makes the decision for a server.
     package init(host: String, identity: Identity, encryption: Encryption) {
         self.host = host
         self.identity = identity
@@ -50,10 +45,7 @@ package struct ListenSafety: Hashable, Sendable {
         return (identity == .none ? [.identity] : []) + (encryption == .none ? [.encryption] : [])
     }
 
-    /// Refuses an unsafe combination.
-    ///
-    /// - Parameter place: The arguments by which commands find the server's users, such as `--data ./data`.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument``, with the commands that fill the gaps.
+    /// Refuses an unsafe combination; `place` is the arguments for finding users in commands that fill the gaps.
     package func require(place: String) throws(TidemarkError) {
         let gaps = gaps
         guard !gaps.isEmpty else { return }
@@ -93,7 +85,6 @@ package struct ListenSafety: Hashable, Sendable {
 }
 
 extension ListenSafety.Gap {
-    /// The name in the refusal.
     fileprivate var name: String {
         switch self {
         case .identity: "users"

@@ -45,7 +45,6 @@ package final class ProgressBar: Sendable {
         write("\r  \(label) [\(bar)\(rest)] \(percent)%  \(text())")
     }
 
-    /// The width of the bar, in characters.
     private static let width = 30
 
     /// Removes the bar, before the program writes a result to standard output.
@@ -56,7 +55,6 @@ package final class ProgressBar: Sendable {
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 
-    /// Formats a size for people.
     package static func size(_ bytes: Int64) -> String {
         bytes < 1_000_000 ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
     }

@@ -4,9 +4,7 @@ internal import TidemarkCore
 
 /// Reads a secret that a person types, without showing it.
 extension Terminal {
-    /// Asks for a secret on the terminal, and returns it; nil without a terminal.
-    ///
-    /// - Throws: `CancellationError` if the person presses Control-C, or a signal ends the command.
+    /// Asks for a secret on the terminal, nil without one; throws `CancellationError` after Control-C or a signal.
     package static func secret(_ prompt: String) async throws -> String? {
         guard isatty(STDIN_FILENO) != 0 else { return nil }
         let isCancelled = Mutex(false)

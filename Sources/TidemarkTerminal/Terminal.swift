@@ -11,13 +11,9 @@ internal import TidemarkSQL
 package enum Terminal {
     /// Writes a line to standard output, at once.
     package static func line(_ text: String = "") { write(text, to: .standardOutput) }
-
-    /// Writes a line to standard error.
     package static func note(_ text: String) { write(text, to: .standardError) }
-
     /// Returns a text of somebody else as a part of a line: it ends no line either.
     package static func shown(_ text: String) -> String { text.showingHiddenCharacters() }
-
     /// Ignores SIGPIPE, so that a server continues when the program that reads its log ends.
     package static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
 
@@ -40,9 +36,7 @@ package enum Terminal {
         line(String(decoding: data, as: UTF8.self))
     }
 
-    /// Writes rows in aligned columns; each cell is one line, whatever its text.
-    ///
-    /// Columns in `right` are aligned to the right.
+    /// Writes rows in aligned columns, those in `right` to the right; each cell is one line, whatever its text.
     package static func table(_ rows: [[String]], right: Set<Int> = []) {
         let rows = rows.map { $0.map(shown) }
         let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }

@@ -10,7 +10,6 @@ struct AccessCommand: AsyncParsableCommand {
         commandName: "access", abstract: "Explain who may do something at a server, and why.",
         subcommands: [Explain.self, AccessCheck.self])
 
-    /// `tidemark access explain`.
     struct Explain: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Explain whether a user can sync a zone, with every fact that decides it.",
@@ -57,7 +56,6 @@ struct AccessCommand: AsyncParsableCommand {
     }
 }
 
-/// An explanation in words.
 private struct ExplanationText: Encodable, Sendable {
     struct Fact: Encodable, Sendable {
         let name: String

@@ -44,14 +44,11 @@ struct Backup: AsyncParsableCommand {
     var sources: [String]
     @Option(help: "The zone, for a server with several zones.") var zone = EmbeddedStore.zoneName
     @OptionGroup var access: ServerAccess
-
     /// The file or server; empty with --data or --file.
     private var source: String { places == nil ? sources.first ?? "" : "" }
     /// The files of a server, to copy all of them.
     private var places: DataPlaces? { data.map(DataPlaces.init(folder:)) ?? file.map(DataPlaces.init(file:)) }
-    /// What to create.
     private var out: String { sources.last ?? "" }
-
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
     func validate() throws {

@@ -9,15 +9,12 @@ struct ConflictSummary {
     private static let contestedMax = 20
     /// The most other records of a larger conflict.
     private static let othersMax = 3
-    /// The most lines of reasons.
     private static let reasonsMax = 20
-
     let conflict: Conflict
     /// Whether all records are visible.
     let isWhole: Bool
     /// The records that the reasons name.
     let contested: [Conflict.Record]
-    /// The other records.
     let others: [Conflict.Record]
 
     /// Divides a conflict's records into those that the reasons name and the others.

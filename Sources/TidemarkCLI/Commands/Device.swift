@@ -15,7 +15,6 @@ struct Device: AsyncParsableCommand {
 }
 
 extension Device {
-    /// `tidemark device join`.
     struct Join: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a device file: the zone's tables with all their rows, ready to edit.",
@@ -68,7 +67,6 @@ extension Device {
         }
     }
 
-    /// `tidemark device sync`.
     struct Sync: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send local edits, and apply other devices' changes.",
@@ -151,9 +149,7 @@ extension Device {
             }
         }
 
-        /// Whether the next round may succeed without the user.
-        ///
-        /// A former member can be invited again, and a deleted zone restored; then the rows come back.
+        /// Whether the next round may succeed without the user: a member can be invited again, a deleted zone restored.
         private func isTransient(_ error: TidemarkError) -> Bool { [.retry, .signIn, .leave].contains(error.recovery) }
 
         private static func plan(after error: TidemarkError) -> String {
@@ -234,7 +230,6 @@ extension Device {
         }
     }
 
-    /// `tidemark device status`.
     struct Status: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show a device's state: server, revision, pending changes, conflicts.")

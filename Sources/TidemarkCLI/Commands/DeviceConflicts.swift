@@ -5,7 +5,6 @@ import TidemarkCore
 import TidemarkTerminal
 
 extension Device {
-    /// `tidemark device conflicts`.
     struct Conflicts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:

@@ -4,7 +4,6 @@ import Tidemark
 import TidemarkTerminal
 
 extension Device {
-    /// `tidemark device rescue`.
     struct Rescue: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replace a damaged device file by a new one, with all pending changes.",

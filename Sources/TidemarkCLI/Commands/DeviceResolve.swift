@@ -7,7 +7,6 @@ import TidemarkSQL
 import TidemarkTerminal
 
 extension Device {
-    /// `tidemark device resolve`.
     struct Resolve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Resolve a conflict, or overruled values.",
@@ -155,9 +154,7 @@ extension Device {
                 name, with: resolution, seen: shown, takenIDs: takenIDs, dependents: dependents ? decide : nil)
         }
 
-        /// Applies `--revive` or `--no-revive` to the records that another device deleted.
-        ///
-        /// - Throws: ``TidemarkError`` if the user gave neither option.
+        /// Applies `--revive` or `--no-revive` to the records that another device deleted; throws if neither is given.
         private func reviving(_ part: ResolvePart, _ anew: [Conflict.Record]) throws -> ResolvePart {
             var part = part
             part.revivedRecords = anew.filter { part.writes($0) }
@@ -212,8 +209,7 @@ extension Device {
             }
         }
 
-        /// Parses tables and keys in JSON, with the unchanged text of each record, so that numbers keep
-        /// their types.
+        /// Parses tables and keys in JSON, with the unchanged text of each record, so that numbers keep their types.
         private static func parts(of data: Data) throws -> [(table: String, name: String, columns: String?)] {
             let misfit = TidemarkError(
                 .invalidArgument, "The values are no JSON object of tables, keys and columns.",

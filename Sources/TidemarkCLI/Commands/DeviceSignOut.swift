@@ -4,7 +4,6 @@ import TidemarkCore
 import TidemarkTerminal
 
 extension Device {
-    /// `tidemark device sign-out`.
     struct SignOut: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "sign-out",

@@ -5,7 +5,6 @@ import TidemarkCore
 import TidemarkTerminal
 
 extension Device {
-    /// `tidemark device wait`.
     struct Wait: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Wait until the server has the edits of a file, or of one of its records.",

@@ -13,12 +13,7 @@ struct ResolvePart {
     /// The records to write with other values.
     private let mergedRecords: [MergedRecord]
 
-    /// Divides a conflict's records between the decision `accepts` and its opposite.
-    ///
-    /// With `only`, the named records get the decision and all others the opposite. With `except`, it is
-    /// the other way round.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the conflict has no such record.
+    /// Divides the records: those of `only`, or all except `except`, get the decision `accepts`, others its opposite.
     init(
         _ conflict: Conflict, accepts: Bool, only: [String] = [], except: [String] = [],
         mergedRecords: [MergedRecord] = []

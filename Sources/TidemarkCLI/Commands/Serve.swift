@@ -89,17 +89,11 @@ struct Serve: AsyncParsableCommand {
         [String] = []
 
     @OptionGroup var identity: IdentityOptions
-
     @OptionGroup var encryption: EncryptionOptions
-
     @OptionGroup var browsers: BrowserOptions
-
     @OptionGroup var dashboard: DashboardOptions
-
     @OptionGroup var keys: KeyOptions
-
     @OptionGroup var policies: PolicyOptions
-
     @OptionGroup var objects: ObjectOptions
 
     @Flag(
@@ -142,7 +136,6 @@ struct Serve: AsyncParsableCommand {
         help: ArgumentHelp(
             "The largest accepted value of a column; larger ones are parked on their device.", valueName: "MiB"))
     var valueMax = Limits.standard.valueBytesMax >> 20
-
     @Flag(help: "Log every request.") var verbose = false
 
     func validate() throws {
@@ -227,7 +220,6 @@ struct Serve: AsyncParsableCommand {
         return [try zonePath(), zones.path]
     }
 
-    /// The place of the users.
     private var accessLocation: AccessLocation {
         if let store { return .store(store) }
         return file.map(AccessLocation.file) ?? .folder(data ?? ".")

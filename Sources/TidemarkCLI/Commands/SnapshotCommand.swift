@@ -33,7 +33,6 @@ struct SnapshotCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url")) var server: String?
     @OptionGroup var functions: FunctionOptions
     @OptionGroup var access: ServerAccess
-
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
     func validate() throws {
@@ -60,7 +59,6 @@ struct SnapshotCommand: AsyncParsableCommand {
         "\(out) is \(source) at revision \(status.revision), for any number of devices"
     }
 
-    /// Creates the file from a zone's file.
     private func ship() async throws -> DeviceStatus {
         try ExistingFile.require(source, fix: "Check the path; a server's address begins with http:// or https://.")
         if let server { _ = try HTTPTransport(url: server) }

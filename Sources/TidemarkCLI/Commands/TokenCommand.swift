@@ -40,7 +40,6 @@ struct TokenCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark token add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Issue a token to a program of a user, or to one that reads the server's metrics.")
@@ -78,7 +77,6 @@ struct TokenCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark token list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List tokens: unused, active, replaced by a newer one, ended or revoked.")
@@ -105,7 +103,6 @@ struct TokenCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark token revoke`.
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revoke a token: the server refuses it from now on.")
         @Argument(help: "The token's id, as `tidemark token list` shows it.") var id: String

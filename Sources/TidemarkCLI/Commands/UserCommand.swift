@@ -16,12 +16,9 @@ struct UserCommand: AsyncParsableCommand {
               tidemark user role anna reader --data ./data
               tidemark user disable anna --data ./data
             """,
-        subcommands: [
-            Add.self, List.self, Disable.self, Enable.self, Remove.self, ChangeRole.self, SignIn.self,
-        ]
+        subcommands: [Add.self, List.self, Disable.self, Enable.self, Remove.self, ChangeRole.self, SignIn.self]
     )
 
-    /// `tidemark user add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add a user, and print the token with which the user's first device signs in.")
@@ -56,7 +53,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user sign-in`.
     struct SignIn: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "sign-in", abstract: "Print another sign-in token of a user, for one more device.")
@@ -73,7 +69,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user disable`.
     struct Disable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Refuse every request of a user from now on; the user's rights and tokens stay.")
@@ -83,7 +78,6 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws { try await Switch(name: name, isDisabled: true, place: place).run() }
     }
 
-    /// `tidemark user enable`.
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Admit a disabled user again.")
         @Argument(help: "The user's name.") var name: String
@@ -92,7 +86,6 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws { try await Switch(name: name, isDisabled: false, place: place).run() }
     }
 
-    /// `tidemark user remove`.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a user with all tokens and rights, and delete the zones that are the user's alone.",
@@ -127,7 +120,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user role`.
     struct ChangeRole: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "role", abstract: "Give a user rights in a zone, or take them by the role none.")

@@ -4,7 +4,6 @@ import TidemarkEngine
 import TidemarkTerminal
 
 extension UserCommand {
-    /// `tidemark user list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List the users with their rights and the tokens that are good now.")

@@ -5,7 +5,6 @@ public import TidemarkCore
 import TidemarkTerminal
 
 extension ZonesCommand {
-    /// `tidemark zones mine`.
     struct Mine: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List your zones at a server, with your role in each.",
@@ -30,7 +29,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones create`.
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a shared zone, which you own.",
@@ -52,7 +50,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones delete`.
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete a zone that you own, for all its members.",

@@ -39,7 +39,6 @@ struct Verify: AsyncParsableCommand {
         }
     }
 
-    /// The command's output.
     private struct Report: Encodable {
         var kind: String
         var revision: Int64

@@ -5,7 +5,6 @@ public import TidemarkCore
 import TidemarkTerminal
 
 extension ZonesCommand {
-    /// `tidemark zones members`.
     struct MembersList: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "members", abstract: "List the members of a zone with their roles.")
@@ -21,7 +20,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones role`.
     struct SetRole: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "role",
@@ -59,7 +57,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones invite`.
     struct Invite: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make an invitation to a zone that you own, and print its secret.",
@@ -92,7 +89,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones accept`.
     struct Accept: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Accept an invitation to a zone.",
@@ -119,7 +115,6 @@ extension ZonesCommand {
         }
     }
 
-    /// `tidemark zones leave`.
     struct Leave: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Leave a zone.",

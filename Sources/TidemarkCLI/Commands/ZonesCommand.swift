@@ -14,7 +14,6 @@ struct ZonesCommand: AsyncParsableCommand {
         ]
     )
 
-    /// `tidemark zones list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "As the operator, list all zones with their owners, oldest first.",
@@ -63,7 +62,6 @@ struct ZonesCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark zones restore`.
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "As the operator, restore a deleted zone with its rows and its members.",

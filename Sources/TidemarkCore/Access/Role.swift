@@ -1,6 +1,4 @@
-/// The rights of a member in a zone.
-///
-/// A role has all rights of the lesser ones: an owner writes, and a writer reads.
+/// The rights of a member in a zone; a role has all rights of the lesser ones.
 public enum Role: String, CaseIterable, Codable, Comparable, Hashable, Sendable {
     /// May read the zone's rows.
     case reader

@@ -34,17 +34,14 @@ package struct LentIDs: Hashable, Sendable {
         return next + width - 1 <= last ? next : nil
     }
 
-    /// Whether an id lies in one of the places.
     package func contains(_ id: Int64) -> Bool { (first...last).contains(id) && (id - first) % stride < width }
 
-    /// Returns the SQL condition that an id lies in one of the places.
     package func containsSQL(_ id: String) -> String {
         "(\(id) BETWEEN \(first) AND \(last) AND (\(id) - \(first)) % \(stride) < \(width))"
     }
 
     /// Returns the last id of an id's place.
     package func end(of id: Int64) -> Int64 { id - (id - first) % stride + width - 1 }
-
     /// Returns how many ids of the places are below an id of a place.
     package func ordinal(of id: Int64) -> Int64 { (id - first) / stride * width + (id - first) % stride }
 
@@ -52,10 +49,7 @@ package struct LentIDs: Hashable, Sendable {
     package var count: Int64 { last - first + 1 < width ? 0 : ((last - first + 1 - width) / stride + 1) * width }
 }
 
-/// The layout of a table's ids, by which a server lends them.
-///
-/// The server numbers its lendings from 1; number 0 is its own. So no id is lent twice, and the server
-/// keeps nothing but the last number.
+/// The layout of a table's ids; the server numbers its lendings from 1, and keeps nothing but the last number.
 package enum IDLayout: Hashable, Sendable {
     /// Ids of 64 bits, as in SQLite.
     case wide
@@ -109,13 +103,10 @@ package enum IDLayout: Hashable, Sendable {
 
     /// Whether the server of a SQLite file may assign an id.
     package static func isOwn(_ id: Int64) -> Bool { IDLayout.wide.lent(0).contains { $0.next(from: id) == id } }
-
     /// Returns the ids of a lending; empty if there is no place for it.
     package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }
 
-    /// Returns the ids of a lending that are far above a table's sequence.
-    ///
-    /// Regions of one width of ids stand or fall together: a sequence beyond half of the first is beyond all of them.
+    /// Returns the ids of a lending far above a table's sequence; regions of one width of ids stand or fall together.
     package func lent(_ number: Int64, above sequence: Int64) -> [LentIDs] {
         let isBeyondLow = sequence > Self.low[0].start / 2
         return regions.filter { region in

@@ -1,24 +1,19 @@
-/// Names a record of a zone.
-///
-/// Two names are equal if their bytes are: Unicode may call the texts of two keys equivalent, a database does not.
+/// The name of a record of a zone; names compare by bytes, even where Unicode calls the texts of two keys equivalent.
 package struct RecordID: Hashable, Sendable {
     /// The place of the table in ``SyncSchema/tables``.
     package let table: Int
     /// The key in canonical JSON.
     package let key: String
 
-    /// Creates a name.
     package init(table: Int, key: String) {
         self.table = table
         self.key = key
     }
 
-    /// Whether two names are of one record.
     package static func == (one: RecordID, other: RecordID) -> Bool {
         one.table == other.table && one.key.utf8.elementsEqual(other.key.utf8)
     }
 
-    /// Hashes the bytes of the key.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(table)
         var key = key
@@ -32,22 +27,15 @@ package struct RecordID: Hashable, Sendable {
 /// id. An `INSERT` without an id into an `AUTOINCREMENT` table takes the next id of the reserved
 /// region, 2^52 and up, which the server never assigns. The device sends a reserved id `n` as `-n`.
 package enum TemporaryID {
-    /// The first id of the reserved region.
-    ///
-    /// Below 2^53, so JavaScript readers keep it exact.
+    /// The first id of the reserved region; below 2^53, so that JavaScript readers keep it exact.
     package static let reservedMin: Int64 = 1 << 52
-    /// The last id of the reserved region.
     package static let reservedMax: Int64 = (1 << 53) - 1
     /// The lowest id that a row may have when its table is first served.
     package static let adoptedMin: Int64 = -(1 << 51)
-    /// The highest permanent id.
     package static let permanentMax: Int64 = reservedMin - 1
-    /// The highest id that a server assigns; above it are only ids that programs choose.
-    ///
-    /// So a program that chooses the highest id does not use up the server's ids.
+    /// The highest id that a server assigns: a program that chooses a higher one does not use up the server's ids.
     package static let assignedMax: Int64 = (1 << 51) - 1
 
-    /// Whether a local id is temporary.
     package static func isTemporary(_ id: Int64) -> Bool { id < 0 || id >= reservedMin }
 }
 
@@ -62,7 +50,6 @@ package struct Effect: Sendable {
     /// The values of all columns afterwards; nil if the record does not exist any more.
     package let after: [Value]?
 
-    /// Creates an effect.
     package init(table: Int, key: String, before: [Value]?, after: [Value]?) {
         self.table = table
         self.key = key
@@ -70,14 +57,11 @@ package struct Effect: Sendable {
         self.after = after
     }
 
-    /// The kind of change.
     package var operation: Operation { before == nil ? .create : after == nil ? .delete : .update }
 }
 
 extension Value {
-    /// Whether two values have the same type and bytes.
-    ///
-    /// Unlike `==`, it does not take 0.0 for -0.0, nor one text for another that Unicode calls equivalent.
+    /// Whether two values have the same type and bytes; `==` takes 0.0 for -0.0, and equates some texts by Unicode.
     package func isSame(as other: Value) -> Bool {
         switch (self, other) {
         case (.real(let one), .real(let two)): one.bitPattern == two.bitPattern
@@ -100,12 +84,8 @@ extension Value {
 package struct CapturedPath: Sendable {
     private var steps: [(old: [Value]?, new: [Value]?)] = []
 
-    /// Creates a path without a step.
     package init() {}
-
-    /// Creates a path of one step.
     package init(from old: [Value]?, to new: [Value]?) { steps = [(old, new)] }
-
     /// Adds a captured change; nil is a record that does not exist.
     package mutating func add(from old: [Value]?, to new: [Value]?) { steps.append((old, new)) }
 

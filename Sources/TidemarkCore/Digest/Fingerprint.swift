@@ -29,7 +29,6 @@ public struct Fingerprint: Hashable, Sendable {
 
     /// The fingerprint of no rows.
     public static let none = Fingerprint()
-
     /// The 32 lower-case hexadecimal digits that are sent and stored.
     public var hex: String { Self.digits(high) + Self.digits(low) }
 

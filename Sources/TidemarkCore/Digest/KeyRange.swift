@@ -1,12 +1,7 @@
-/// A range of keys of one table, with the number and the fingerprint of one side's rows in it.
-///
-/// A device and the server exchange ranges to find the records that differ.
+/// A range of keys of one table, with the number and fingerprint of one side's rows, to find the records that differ.
 package struct KeyRange: Hashable, Sendable, Encodable {
-    /// The first key of a range, or the first key after it.
-    ///
-    /// Integer keys are ordered as numbers, all others by the bytes of their canonical JSON.
+    /// The first key of a range or after it; integers compare as numbers, other keys by the bytes of their JSON.
     package enum Bound: Hashable, Sendable, Encodable {
-        /// An integer key.
         case integer(Int64)
         /// The canonical JSON of any other key.
         case json(String)
@@ -21,20 +16,16 @@ package struct KeyRange: Hashable, Sendable, Encodable {
         }
     }
 
-    /// The table.
     package let table: String
     /// The first key; nil if the range has no lower bound.
     package let from: Bound?
     /// The first key after the range; nil if the range has no upper bound.
     package let to: Bound?
-    /// The number of rows in the range.
     package var rows: Int
-    /// The fingerprint of the rows in the range.
     package var fingerprint: Fingerprint
     /// Whether the other side sends its rows of the range if they differ.
     package var send: Bool?
 
-    /// Creates a range.
     package init(
         table: String, from: Bound? = nil, to: Bound? = nil, rows: Int = 0, fingerprint: Fingerprint = .none,
         send: Bool? = nil
@@ -62,7 +53,6 @@ extension KeyRange.Bound: Comparable {
 
 /// The body of `POST /fingerprints`: a device's request to compare rows.
 package struct ComparisonRequest: Hashable, Sendable, Encodable {
-    /// The epoch that the device knows.
     package var epoch: String?
     /// The hash of the shape of the device's tables.
     package var schema: String?
@@ -70,10 +60,8 @@ package struct ComparisonRequest: Hashable, Sendable, Encodable {
     package var revision: Int64
     /// Whether the server computes its fingerprint from all rows instead of using the stored one.
     package var recompute: Bool?
-    /// The device's ranges.
     package var ranges: [KeyRange]
 
-    /// Creates a request.
     package init(epoch: String?, schema: String?, revision: Int64, recompute: Bool, ranges: [KeyRange]) {
         self.epoch = epoch
         self.schema = schema

@@ -1,7 +1,4 @@
-/// The content hashes of a zone.
-///
-/// Two files with equal digests hold the same rows, byte for byte. `Docs/PROTOCOL.md` defines the
-/// hashed canonical form.
+/// The content hashes of a zone: files with equal digests hold the same rows, byte for byte (see `Docs/PROTOCOL.md`).
 public struct ZoneDigest: Codable, Hashable, Sendable {
     /// The digest of one table.
     public struct Table: Codable, Hashable, Sendable {

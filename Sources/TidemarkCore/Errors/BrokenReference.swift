@@ -6,14 +6,12 @@ package struct BrokenReference: Hashable, Sendable {
     package let key: String
     /// The first column of the reference.
     package let column: String
-    /// The referenced table.
     package let parent: String
     /// The referenced key or unique values in canonical JSON.
     package let parentKey: String
     /// Whether `parentKey` is the parent's primary key.
     package let isToKey: Bool
 
-    /// Creates a broken reference.
     package init(table: String, key: String, column: String, parent: String, parentKey: String, isToKey: Bool) {
         self.table = table
         self.key = key

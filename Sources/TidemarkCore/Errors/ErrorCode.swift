@@ -95,7 +95,6 @@ extension ErrorCode {
     public static let originRefused = ErrorCode(rawValue: "originRefused")
     /// The zone does not exist, or the client may not see it.
     public static let unknownZone = ErrorCode(rawValue: "unknownZone")
-
     /// The client was a member of the zone and no longer is.
     public static let accessRevoked = ErrorCode(rawValue: "accessRevoked")
     /// The device's id belongs to another user.

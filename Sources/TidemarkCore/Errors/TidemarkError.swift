@@ -1,7 +1,4 @@
-/// An error with its code, place, message and fix.
-///
-/// Messages name zones, tables, keys and columns, but no values of other columns. So they can be
-/// logged and shown.
+/// An error with code, place, message and fix; it has no values of columns but keys, so it can be logged and shown.
 public struct TidemarkError: Error, Hashable, Sendable {
     /// The reaction of an error's receiver.
     public enum Recovery: String, Sendable {
@@ -21,9 +18,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case leave
     }
 
-    /// The record, column or change set that an error is about.
-    ///
-    /// Every part is optional.
+    /// The record, column or change set that an error is about; every part is optional.
     public struct Place: Hashable, Sendable {
         /// The index of the change set in its request, from 0.
         public var changeSet: Int?
@@ -69,9 +64,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
         self.place = place
     }
 
-    /// The receiver's reaction, derived from the code.
-    ///
-    /// For an unknown code it is the recovery that the sender names.
+    /// The receiver's reaction, by the code; for an unknown code it is the recovery that the sender names.
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,

@@ -6,23 +6,18 @@ import Foundation
 /// until the year 2255, so that readers with doubles keep it exact. A clock that has received a time
 /// issues only later ones. So a change is always later than every change that its author had seen.
 ///
-/// A pure value: the wall-clock time is an argument. (Kulkarni and others, "Logical Physical
-/// Clocks", 2014.)
+/// A pure value: the wall-clock time is an argument. (Kulkarni and others, "Logical Physical Clocks", 2014.)
 package struct HybridClock: Hashable, Sendable {
     /// The number of counter values in a millisecond.
     package static let ticksPerMillisecond: Int64 = 1_000
     /// The highest time, 2^53 - 1.
     package static let timeMax: Int64 = (1 << 53) - 1
-
     /// The latest time that the clock issued or received.
     package private(set) var last: Int64
 
-    /// Creates a clock that has issued or received `last`.
     package init(last: Int64 = 0) { self.last = min(max(last, 0), Self.timeMax) }
 
-    /// Issues a time for a wall-clock time in milliseconds since 1970.
-    ///
-    /// It is later than every time before, unless the clock has reached ``timeMax``.
+    /// Issues a time for milliseconds since 1970, later than every time before unless the clock is at ``timeMax``.
     package mutating func next(at milliseconds: Int64) -> Int64 {
         last = min(max(Self.time(at: milliseconds), last + 1), Self.timeMax)
         return last
@@ -52,12 +47,9 @@ package struct Stamp: Hashable, Sendable, Comparable {
     package let time: Int64
     /// The device; nil if another program wrote the change, or the author is unknown.
     package let device: String?
-    /// The user who sent the change; nil at a server without identity.
-    ///
-    /// It decides no conflict.
+    /// The user who sent the change, which decides no conflict; nil at a server without identity.
     package let user: String?
 
-    /// Creates a stamp.
     package init(time: Int64 = 0, device: String? = nil, user: String? = nil) {
         self.time = time
         self.device = device

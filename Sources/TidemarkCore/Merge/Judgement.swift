@@ -1,23 +1,16 @@
-/// A kind of change to a record.
 package enum Operation: String, Hashable, Sendable {
-    /// The change creates the record.
     case create
-    /// The change sets some columns of the record.
     case update
-    /// The change deletes the record.
     case delete
 }
 
 /// A change on the server that the device had not seen when it made its own.
 package struct UnseenChange: Hashable, Sendable {
-    /// The kind of change.
     package let operation: Operation
     /// The columns that an update set.
     package let columns: Set<String>
-    /// The author and the time.
     package let stamp: Stamp
 
-    /// Creates a change.
     package init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
         self.operation = operation
         self.columns = columns
@@ -26,11 +19,10 @@ package struct UnseenChange: Hashable, Sendable {
 
     /// Returns the changes since the base that the author has not seen, oldest first.
     ///
-    /// The history also contains the author's own changes, which are seen. When such a change was
-    /// committed, the server judged it against all earlier changes. So columns that it replaced no
-    /// longer count, and an earlier creation counts as an update. `columns` are the table's current
-    /// columns. A change of one of `adding` may have added to a value that its author had not seen, so
-    /// it replaces nothing.
+    /// The history also contains the author's own changes, which are seen. When such a change was committed, the server
+    /// judged it against all earlier changes. So columns that it replaced no longer count, and an earlier creation
+    /// counts as an update. `columns` are the table's current columns. A change of one of `adding` may have added to a
+    /// value that its author had not seen, so it replaces nothing.
     package static func selectUnseen(
         from history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>, adding: Set<String> = []
     ) -> [UnseenChange] {
@@ -60,34 +52,25 @@ package struct UnseenChange: Hashable, Sendable {
 
 /// A record of an incoming change set that another author changed since its base.
 package struct Contention: Hashable, Sendable {
-    /// The table.
     package let table: String
     /// The record's key in canonical JSON.
     package let key: String
-    /// The incoming change to the record.
     package let operation: Operation
-    /// The columns that the incoming update sets to a value that differs from the server's.
-    ///
-    /// A column that the update adds to differs only if the server has no integer there.
+    /// The columns that the incoming update sets to another value, or adds to where the server has no integer.
     package let differingColumns: Set<String>
-    /// The columns with the policy ``ConflictPolicy/add`` that the incoming change sets to a value.
-    ///
-    /// Two equal values are not one: each author may have added the same amount.
+    /// The columns with the policy ``ConflictPolicy/add`` that the change sets; equal values may be two additions.
     package let absoluteColumns: Set<String>
     /// Whether the incoming update only adds to columns.
     package let isSum: Bool
     /// The changes to the record since the base that the author has not seen, oldest first.
     package let unseen: [UnseenChange]
-    /// Whether the record exists now.
     package let exists: Bool
-    /// The author and the time of the incoming change set.
     package let stamp: Stamp
     /// Whether the change set does not name the record: a foreign key action changes it.
     package let isCascade: Bool
     /// Whether the table numbers its records: an equal id of two new records does not make them one record.
     package let isNumbered: Bool
 
-    /// Creates a contention.
     package init(
         table: String, key: String, operation: Operation, differingColumns: Set<String>,
         absoluteColumns: Set<String> = [], isSum: Bool = false, unseen: [UnseenChange], exists: Bool,
@@ -106,7 +89,6 @@ package struct Contention: Hashable, Sendable {
         self.isNumbered = isNumbered
     }
 
-    /// The columns that unseen updates set.
     var unseenColumns: Set<String> { unseen.reduce(into: []) { $0.formUnion($1.columns) } }
 
     /// The columns of the incoming change that unseen values meet.
@@ -127,10 +109,7 @@ package struct Contention: Hashable, Sendable {
 package enum Judgement: Hashable, Sendable {
     /// Both changes apply: they set different columns.
     case merge
-    /// The incoming change applies except its columns `mine`; it overrules the columns `theirs`.
-    ///
-    /// The server's values overrule the columns `mine`. A creation becomes an update of the existing
-    /// record.
+    /// The change applies, a creation as an update, without its columns `mine`; it overrules the columns `theirs`.
     case overrule(mine: Set<String>, theirs: Set<String>)
     /// The server refuses the change set because of `columns`; empty means the whole record.
     case conflict(rule: ConflictRule, columns: Set<String>)
@@ -164,9 +143,8 @@ package enum ConflictRule: String, Hashable, Sendable {
 /// winner. This is a pure function of both changes; only ``ConflictPolicy/latest`` compares clocks.
 /// `columns` maps columns to their own policies.
 ///
-/// A policy decides between versions of one record. Two authors who create one chosen key mean the same
-/// record. Two new records under one number are different records, so under every policy the second one is
-/// a conflict.
+/// A policy decides between versions of one record. Two authors who create one chosen key mean the same record. Two new
+/// records under one number are different records, so under every policy the second one is a conflict.
 package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
     -> Judgement
 {

@@ -1,4 +1,3 @@
-/// The parameters of a feed of changes.
 package struct FeedQuery: Hashable, Sendable {
     /// The revision, the time or the cursor after which the feed begins; nil for now.
     package var since: String?
@@ -8,16 +7,12 @@ package struct FeedQuery: Hashable, Sendable {
     package var list: ListQuery?
     /// Whether a record has only the columns that changed.
     package var isChangedOnly = false
-    /// Whether the feed has deletions only.
     package var isDeletedOnly = false
     /// The most records; nil for all within ``ListQuery/allMax``.
     package var limit: Int? = 100
-
     private static let own: Set<String> = ["since", "tables", "columns", "deleted", "limit", "wait"]
 
-    /// Reads the parameters.
-    ///
-    /// - Throws: ``ErrorCode/invalidFilter``, ``ErrorCode/unknownColumn`` or ``ErrorCode/unknownTable``.
+    /// Reads the parameters; throws ``ErrorCode/invalidFilter``, ``ErrorCode/unknownColumn`` or `unknownTable`.
     package init(_ items: [ListQuery.Item], schema: SyncSchema) throws(TidemarkError) {
         var names: Set<String> = []
         for item in items where Self.own.contains(item.name) {

@@ -1,6 +1,5 @@
 /// A question for the fingerprints of the rows that a filter selects, in ranges of keys.
 package struct FingerprintQuery: Hashable, Sendable {
-    /// The table.
     package let table: SyncedTable
     /// The condition; nil for every row.
     package let filter: RowFilter?
@@ -9,7 +8,6 @@ package struct FingerprintQuery: Hashable, Sendable {
     /// The most rows if the answer has one sum a row; nil for one sum a range.
     package let rowsMax: Int?
 
-    /// Creates a question.
     package init(_ table: SyncedTable, where filter: RowFilter?, in ranges: [KeyRange], rowsMax: Int? = nil) {
         self.table = table
         self.filter = filter
@@ -38,12 +36,9 @@ package struct RowSum: Hashable, Sendable {
     package let range: Int
     /// The record's key in canonical JSON, if the sum is of one row.
     package let key: String?
-    /// The number of rows.
     package var rows: Int
-    /// The sum of the rows' numbers.
     package var fingerprint: Fingerprint
 
-    /// Creates a sum.
     package init(range: Int, key: String? = nil, rows: Int, fingerprint: Fingerprint) {
         self.range = range
         self.key = key

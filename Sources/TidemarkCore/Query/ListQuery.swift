@@ -1,6 +1,5 @@
 /// The parameters of a list of records.
 package struct ListQuery: Hashable, Sendable {
-    /// How rows are counted.
     package enum Count: String, Hashable, Sendable {
         /// Exactly, up to a bound.
         case exact
@@ -16,24 +15,16 @@ package struct ListQuery: Hashable, Sendable {
         package let columns: [String]
     }
 
-    /// The columns of the answer.
     package var columns: [SyncedTable.Column]
-    /// The related records.
     package var relations: [Relation] = []
-    /// The conditions.
     package var filter: RowFilter?
-    /// The order.
     package var order: [RowQuery.Order] = []
     /// The most records; nil for all within ``allMax``, without a cursor.
     package var limit: Int? = 100
     /// The cursor of the previous page.
     package var after: String?
-    /// Whether and how to count.
     package var count: Count?
-    /// The most characters of a value.
     package var charactersMax: Int?
-
-    /// The largest `limit`.
     package static let limitMax = 1_000
     /// The most records of `limit=all`.
     package static let allMax = 50_000
@@ -43,16 +34,13 @@ package struct ListQuery: Hashable, Sendable {
         package let name: String
         package let value: String
 
-        /// Creates an item.
         package init(name: String, value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Reads the parameters.
-    ///
-    /// - Throws: ``ErrorCode/invalidFilter`` or ``ErrorCode/unknownColumn``.
+    /// Reads the parameters; throws ``ErrorCode/invalidFilter`` or ``ErrorCode/unknownColumn``.
     package init(_ items: [Item], of table: SyncedTable) throws(TidemarkError) {
         columns = table.columns
         let parser = ParseFilter(table: table)
@@ -142,7 +130,7 @@ package struct ListQuery: Hashable, Sendable {
             if !isDescending { _ = text.take(word: ".asc") }
             let column = try parser.column(name)
             if !order.contains(where: { $0.column == column }) {
-                order.append(RowQuery.Order(column, isDescending: isDescending))
+                order.append(RowQuery.Order(column: column, isDescending: isDescending))
             }
         } while text.take(",")
         guard text.isAtEnd, order.count <= 8 else { throw invalid("The order", parser.table) }

@@ -1,13 +1,9 @@
-/// Reads filters: `gte.100`, `in.(CH,AT)`, `not.is.null`, `or=(a.eq.1,and(b.gt.2,c.lt.3))`.
-///
-/// The syntax is a subset of PostgREST's. What it does not know it refuses.
+/// Reads filters in a subset of PostgREST's syntax: `gte.100`, `in.(CH,AT)`, `not.is.null`, `or=(a.eq.1,and(b.gt.2))`.
 package struct ParseFilter {
     let table: SyncedTable
 
-    /// Makes a reader of filters on a table.
     package init(table: SyncedTable) { self.table = table }
 
-    /// The most comparisons in one question.
     static let comparisonsMax = 200
     private static let depthMax = 8
 
@@ -27,7 +23,6 @@ package struct ParseFilter {
         return filter
     }
 
-    /// Finds a column by its name.
     package func column(_ name: String) throws(TidemarkError) -> SyncedTable.Column {
         guard let column = table.columns.first(where: { $0.name == name }) else {
             throw TidemarkError(

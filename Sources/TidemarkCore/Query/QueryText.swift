@@ -1,12 +1,9 @@
-/// A reader of the small languages in a query: names, operators, quoted texts and lists.
-///
-/// It reads scalars, because a comma before a combining mark is a comma as well.
+/// A reader of the small languages in a query, by scalars: a comma before a combining mark is a comma as well.
 struct QueryText {
     private var rest: Substring.UnicodeScalarView
 
     init(_ text: some StringProtocol) { rest = Substring(text).unicodeScalars }
 
-    /// Whether everything is read.
     var isAtEnd: Bool { rest.isEmpty }
 
     /// Takes a character, if it comes next.
@@ -16,7 +13,6 @@ struct QueryText {
         return true
     }
 
-    /// Takes a word, if it comes next.
     mutating func take(word: String) -> Bool {
         guard rest.starts(with: word.unicodeScalars) else { return false }
         rest.removeFirst(word.unicodeScalars.count)
@@ -49,7 +45,6 @@ struct QueryText {
         return String(rest)
     }
 
-    /// A text, and whether it was quoted.
     struct Text: Hashable {
         let content: String
         let isQuoted: Bool

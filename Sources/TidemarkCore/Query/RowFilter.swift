@@ -1,18 +1,12 @@
 /// A condition on the rows of one table.
 package indirect enum RowFilter: Hashable, Sendable {
-    /// How a column compares with a value.
     package enum Comparison: String, Hashable, Sendable, CaseIterable {
-        /// Equal.
         case equal = "eq"
         /// Another value, but not NULL.
         case unequal = "neq"
-        /// Above.
         case greater = "gt"
-        /// Above or equal.
         case greaterOrEqual = "gte"
-        /// Below.
         case less = "lt"
-        /// Below or equal.
         case lessOrEqual = "lte"
     }
 
@@ -28,7 +22,6 @@ package indirect enum RowFilter: Hashable, Sendable {
     case isOneOf(SyncedTable.Column, [String])
     /// A column's text fits a pattern, in which `*` stands for any text; case counts.
     case isLike(SyncedTable.Column, String)
-    /// A column is NULL.
     case isNull(SyncedTable.Column)
 
     /// The columns that must equal a value, for an index.

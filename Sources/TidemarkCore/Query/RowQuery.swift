@@ -1,22 +1,10 @@
 import Foundation
 
-/// A question for rows of one table: which, in which order, from where on, and how many.
-///
-/// A value of the server. Its names come from the schema, and its values are canonical JSON, so that a
-/// store puts neither into SQL as text.
+/// A question for rows of one table; its names come from the schema and its values are canonical JSON, never SQL text.
 package struct RowQuery: Hashable, Sendable {
-    /// One column of an order.
     package struct Order: Hashable, Sendable {
-        /// The column.
         package let column: SyncedTable.Column
-        /// Whether large values come first.
         package let isDescending: Bool
-
-        /// Creates a part of an order.
-        package init(_ column: SyncedTable.Column, isDescending: Bool = false) {
-            self.column = column
-            self.isDescending = isDescending
-        }
     }
 
     /// The place of a row in an order, as canonical JSON.
@@ -26,14 +14,12 @@ package struct RowQuery: Hashable, Sendable {
         /// The values of the key's columns.
         package let key: [String]
 
-        /// Creates a position.
         package init(values: [String], key: [String]) {
             self.values = values
             self.key = key
         }
     }
 
-    /// The table.
     package let table: SyncedTable
     /// The columns of the answer, in their order.
     package var columns: [SyncedTable.Column]
@@ -45,14 +31,12 @@ package struct RowQuery: Hashable, Sendable {
     package var order: [Order] = []
     /// The row after which the answer begins.
     package var after: Position?
-    /// The most rows.
     package var limit: Int
     /// The most bytes of the rows; the answer has at least one row.
     package var bytesMax: Int
     /// The most characters of a value, because longer ones are cut; nil for whole values.
     package var charactersMax: Int?
 
-    /// Creates a question for the first rows of a table.
     package init(_ table: SyncedTable, limit: Int, bytesMax: Int) {
         self.table = table
         columns = table.columns
@@ -60,12 +44,9 @@ package struct RowQuery: Hashable, Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// Whether the key's direction is descending.
     package var isKeyDescending: Bool { order.last?.isDescending ?? false }
 
-    /// Whether many requests ask this with other values, so that a store keeps the statement.
-    ///
-    /// Selected columns, filters and long orders make too many different statements to keep.
+    /// Whether many requests ask this with other values, so that a store keeps the statement: a short, plain one.
     package var isCommon: Bool {
         filter == nil && charactersMax == nil && order.count <= 1 && table.columns.count <= 100
             && (columns.isEmpty || columns == table.columns)
@@ -97,10 +78,8 @@ package struct RowQuery: Hashable, Sendable {
 package struct RowPage: Hashable, Sendable {
     /// The rows, in the order of the question.
     package var rows: [RowText]
-    /// Whether more rows follow.
     package var hasMore: Bool
 
-    /// Creates a page.
     package init(rows: [RowText], hasMore: Bool) {
         self.rows = rows
         self.hasMore = hasMore
@@ -118,7 +97,6 @@ package struct RowText: Hashable, Sendable {
     /// The row's place in the question's order.
     package let position: RowQuery.Position
 
-    /// Creates a row.
     package init(key: String, cells: [String], revision: Int64, position: RowQuery.Position) {
         self.key = key
         self.cells = cells
@@ -126,15 +104,12 @@ package struct RowText: Hashable, Sendable {
         self.position = position
     }
 
-    /// The bytes of the row's values.
     package var byteCount: Int { cells.reduce(key.utf8.count) { $0 + $1.utf8.count } }
 }
 
 /// Keys of records as they stand in a path: `7`, `DE`, `DE,SH`.
 package enum RecordPath {
-    /// Returns the JSON of the key that a path's segment names; a composite key is an array.
-    ///
-    /// `decode` removes the percent-encoding of a part; the comma between parts is not encoded.
+    /// Returns the JSON of the key that a path's segment names; `decode` removes the percent-encoding of a part.
     ///
     /// - Throws: ``ErrorCode/invalidKey`` for a wrong number of parts, or a part that is no valid text.
     package static func key(_ segment: some StringProtocol, of table: SyncedTable, decode: (String) -> String?)
@@ -205,10 +180,7 @@ package enum RecordPath {
 
 /// Values as people write them in paths and queries: `7`, `DE`, `{"$blob":"AP8="}`.
 package enum PlainValue {
-    /// Returns the JSON of a text for a column.
-    ///
-    /// In a numeric column, and in one without a type, a text that looks like a number is one. A quoted text
-    /// is text.
+    /// Returns the JSON of a text: a number if it looks like one and the column can hold one, unless it is quoted.
     package static func json(_ text: String, of column: SyncedTable.Column, isQuoted: Bool = false) -> String {
         if !isQuoted, text.hasPrefix(#"{"$"#) { return integer(text) ?? text }
         if !isQuoted, column.affinity != "TEXT", isNumber(text) { return text }

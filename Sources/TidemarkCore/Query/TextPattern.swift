@@ -1,17 +1,12 @@
-/// The pattern of the operator `like`: `*` stands for any text, every other character for itself.
-///
-/// Matching takes at most two steps a byte of the value, whatever the pattern. Both stores answer as this type does.
+/// The pattern of `like`, in which `*` stands for any text; a match takes at most two steps a byte, in both stores.
 package struct TextPattern: Hashable, Sendable {
-    /// The most characters of a pattern.
     package static let charactersMax = 256
     /// The number of steps after which a match asks whether to go on.
     package static let stepsPerPause = 1 << 16
-
     /// The texts around each `*`; one of them if the pattern has no `*`.
     package let parts: [String]
     private let searches: [Search]
 
-    /// Reads a pattern.
     package init(_ text: String) {
         let scalars = text.unicodeScalars
         parts = scalars.split(separator: "*", omittingEmptySubsequences: false).map { String($0) }
@@ -21,9 +16,7 @@ package struct TextPattern: Hashable, Sendable {
     /// Whether a value can fit at one place only, so that no search is needed: `abc` and `abc*`.
     package var isAnchored: Bool { parts.count == 1 || (parts.count == 2 && parts[1].isEmpty) }
 
-    /// Returns whether a text, as UTF-8, fits the pattern.
-    ///
-    /// `pause` is called after each ``stepsPerPause`` steps; its error ends the match.
+    /// Returns whether a text in UTF-8 fits; an error of `pause`, called after ``stepsPerPause`` steps, ends the match.
     package func matches<Failure: Error>(_ text: UnsafeBufferPointer<UInt8>, pause: () throws(Failure) -> Void)
         throws(Failure) -> Bool
     {

@@ -2,9 +2,7 @@ extension SyncSchema {
     /// The longest chain of references; references can form a cycle.
     private static let referenceDepthMax = 16
 
-    /// Returns the columns that refer to an integer key, and so may contain a temporary id.
-    ///
-    /// A reference may be indirect: a composite key can consist of foreign keys.
+    /// Returns the columns that refer to an integer key, also by way of others, and so may contain a temporary id.
     package func integerReferences(of table: SyncedTable) -> [(column: String, parent: String)] {
         table.references.flatMap { reference in
             zip(reference.columns, reference.parentColumns).compactMap { column, target in

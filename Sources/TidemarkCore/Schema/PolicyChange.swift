@@ -2,22 +2,16 @@
 public struct PolicyChange: Hashable, Sendable, CustomStringConvertible {
     /// The name of the table, or `table.column`.
     package let name: String
-    /// The old policy.
     package let old: ConflictPolicy
-    /// The new policy.
     package let new: ConflictPolicy
-
     /// The change in words.
     public var description: String { "policy of \(name): \(old.rawValue) -> \(new.rawValue)" }
 }
 
 extension SyncSchema {
-    /// Compares the policies of this schema with the wanted ones.
+    /// Returns the changes, sorted by name, to the `wanted` policies by table and by `table.column`.
     ///
-    /// - Parameter wanted: Policies by table, and by `table.column`.
-    /// - Returns: The changes, sorted by name.
-    /// - Throws: `invalidArgument` if the schema does not have one of the tables or columns, or if a
-    ///   column cannot have the policy `add`.
+    /// - Throws: `invalidArgument` for an unknown table or column, or a column that cannot have the policy `add`.
     package func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
         let names = Set(
             tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } })
@@ -33,9 +27,7 @@ extension SyncSchema {
             fix: "The synced tables are \(tables.map(\.name).sorted().joined(separator: ", ")).")
     }
 
-    /// Throws if a name is not that of a column whose changes can add up.
-    ///
-    /// A sum in a reference would name another record, and a sum in a unique column a value in use.
+    /// Throws unless the changes of a column can add up: a sum in a reference or unique column means another record.
     private func requireCounter(_ name: String) throws(TidemarkError) {
         let table = byName[tableName(of: name)]
         let column = table?.valueColumns.first { "\(tableName(of: name)).\($0.name)" == name }
@@ -55,9 +47,7 @@ extension SyncSchema {
             fix: "Name a column of integers that is neither unique nor part of a reference: --policy item.stock=add.")
     }
 
-    /// Returns the policies after changes, without redundant ones.
-    ///
-    /// A table's `reject` is redundant, and a column's policy that equals its table's.
+    /// Returns the policies after changes, without those that change nothing: `reject`, or equal to the table's.
     package func policies(after changes: [PolicyChange]) -> [String: ConflictPolicy] {
         var policies = policies
         for change in changes { policies[change.name] = change.new }

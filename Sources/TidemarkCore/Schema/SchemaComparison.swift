@@ -1,15 +1,11 @@
-/// Compares a device's tables with its zone's.
-///
-/// A pure function of both.
+/// Compares a device's tables with its zone's, as a pure function of both.
 package struct SchemaComparison: Hashable, Sendable {
     /// The tables that both have, as declared in the file, with the difference.
     package let common: SyncSchema
     /// The reasons why they cannot be synced with each other; empty if they can.
     package let problems: [TidemarkError]
 
-    /// Compares the tables of a file with those of a zone.
-    ///
-    /// `renames` are declared by the app; the zone's renames are in `served`.
+    /// Compares the tables of a file with a zone's; `renames` are the app's, the zone's renames are in `served`.
     package init(local: [SyncedTable], served: SyncSchema, renames: [ColumnRename] = []) {
         var tables = [SyncedTable]()
         var problems = [TidemarkError]()
@@ -179,9 +175,7 @@ private struct TablePair {
     }
 }
 
-/// The current and former names of one table's columns, linked by renames.
-///
-/// A device that skipped versions of the app or of the zone follows the links from name to name.
+/// The current and former names of a table's columns, whose links a device that skipped versions follows.
 private struct ColumnNames {
     /// The column names in the file.
     let here: Set<String>
@@ -201,7 +195,6 @@ private struct ColumnNames {
         self.neighbours = neighbours
     }
 
-    /// Returns the file's names of the shared columns, by the zone's names.
     func localNames() -> [String: String] {
         var names: [String: String] = [:]
         for name in there.intersection(here) { names[name] = name }
@@ -214,9 +207,7 @@ private struct ColumnNames {
         return names
     }
 
-    /// Returns the column of each other name: the file's column, or the zone's if the file has none.
-    ///
-    /// `former` maps the zone's former names to its current ones.
+    /// Returns the file's column, or else the zone's, of each other name; `former` maps the zone's former names.
     func aliases(_ localNames: [String: String], former: [String: String]) -> [String: String] {
         var aliases = localNames.filter { $0.key != $0.value }
         for name in neighbours.keys where !here.contains(name) && !there.contains(name) {
@@ -227,9 +218,7 @@ private struct ColumnNames {
         return aliases
     }
 
-    /// Returns the columns that renames link with a name, nearest first.
-    ///
-    /// The search does not continue beyond the name of a column.
+    /// Returns the columns that renames link with a name, nearest first; the search does not go beyond a column.
     private func columns(reachableFrom name: String) -> [String] {
         var allNames = Set([name])
         var next = [name]

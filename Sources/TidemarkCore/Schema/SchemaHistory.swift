@@ -1,19 +1,13 @@
-/// The additions, renames and removals of a zone's columns and tables.
-///
-/// The server sends it with the schema, so that a device with an older schema can follow.
+/// The additions, renames and removals of a zone's columns and tables, by which a device with an older schema follows.
 package struct SchemaHistory: Hashable, Sendable {
-    /// The backfill values of added columns, canonical JSON, by table and column.
-    ///
-    /// The log has no backfilled rows, only rows with another value.
+    /// The backfill values of added columns in canonical JSON, by table and column; the log has only other values.
     package var fills: [String: [String: String]]
     /// The current names of columns, by table and former name.
     package var renames: [String: [String: String]]
     /// The dropped columns, by table; old revisions name them.
     package var droppedColumns: [String: [String]] = [:]
-    /// The dropped tables.
     package var droppedTables: [String] = []
 
-    /// Creates a history.
     package init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:]) {
         self.fills = fills
         self.renames = renames
@@ -36,9 +30,7 @@ public struct ColumnRename: Hashable, Sendable {
         self.new = new
     }
 
-    /// Parses names such as `notes.body` and `notes.text`.
-    ///
-    /// - Throws: ``TidemarkError`` with `invalidArgument` if they are not columns of one table.
+    /// Parses names such as `notes.body` and `notes.text`; throws `invalidArgument` if they are of two tables.
     public init(_ old: String, to new: String) throws(TidemarkError) {
         let oldParts = old.split(separator: ".")
         let newParts = new.split(separator: ".")
@@ -51,10 +43,7 @@ public struct ColumnRename: Hashable, Sendable {
     }
 }
 
-/// The tables and columns that only a device's file or only its zone has.
-///
-/// They do not prevent syncing: the device stores the zone's extra values in a side table, and the
-/// file's extra values stay in its rows.
+/// The tables and columns of only one side: the zone's extra values go to a side table, the file's stay in its rows.
 package struct SchemaDifference: Hashable, Sendable {
     /// Columns that only the zone has, by table.
     package var unknownColumns: [String: [SyncedTable.Column]] = [:]
@@ -62,14 +51,11 @@ package struct SchemaDifference: Hashable, Sendable {
     package var unknownTables: [SyncedTable] = []
     /// Columns that only the file has, by table.
     package var unservedColumns: [String: [SyncedTable.Column]] = [:]
-    /// Tables that only the file has.
-    ///
-    /// They may be local tables of the app.
+    /// Tables that only the file has; they may be local tables of the app.
     package var unservedTables: [SyncedTable] = []
     /// The zone's names of columns with another name in the file, by table and name in the file.
     package var wireNames: [String: [String: String]] = [:]
 
-    /// Creates an empty difference.
     package init() {}
 
     /// Whether the zone has tables or columns that the file does not have.

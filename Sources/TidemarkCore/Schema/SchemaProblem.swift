@@ -17,9 +17,7 @@ public struct SchemaProblem: Hashable, Sendable {
         self.cure = cure
     }
 
-    /// Creates the problem of a new column that has the former name of the column `now`.
-    ///
-    /// Old apps still use the name for that column.
+    /// Creates the problem of a new column with the former name, which old apps still use, of the column `now`.
     public static func formerName(_ column: String, of now: String, in table: String) -> Self {
         SchemaProblem(
             table: table, column: column,

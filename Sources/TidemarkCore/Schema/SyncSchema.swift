@@ -4,11 +4,9 @@ import Synchronization
 public struct SyncSchema: Hashable, Sendable {
     /// The tables, parents before children wherever references form no cycle.
     package let tables: [SyncedTable]
-    /// The tables by name.
     package let byName: [String: SyncedTable]
     /// The policies of tables, and of `table.column`, that differ from the default.
     package let policies: [String: ConflictPolicy]
-    /// The additions, renames and removals of columns and tables.
     package let history: SchemaHistory
     /// On a device, the difference between its file and the zone; empty elsewhere.
     package let difference: SchemaDifference
@@ -17,7 +15,6 @@ public struct SyncSchema: Hashable, Sendable {
     /// What follows from the rest, made when it is needed first.
     private let forms = SchemaForms()
 
-    /// Creates a schema and orders its tables.
     package init(
         tables: [SyncedTable], policies: [String: ConflictPolicy] = [:], history: SchemaHistory = SchemaHistory(),
         difference: SchemaDifference = SchemaDifference(), objects: FileObjects = FileObjects()
@@ -30,39 +27,30 @@ public struct SyncSchema: Hashable, Sendable {
         self.objects = objects
     }
 
-    /// The names of the tables and columns on the wire.
     package var wireNames: WireNames { form { WireNames(of: self) } }
-
     /// The places of the tables in ``tables``, by name.
     package var places: [String: Int] { form { TablePlaces(of: tables) }.byName }
-
     /// Identifies the columns and order that fingerprints of rows cover: only those of one layout are comparable.
     package var fingerprintLayout: String { form { FingerprintLayout(hash: ContentHash.of(shape)) }.hash }
-
     /// The forms of the tables' rows in JSON, in the order of ``tables``.
     package var layouts: [RowLayout] { form { tables.map(RowLayout.init) } }
 
     /// Returns a value that follows from the schema, and makes it at the first call for its type.
     package func form<Form: Sendable>(_ make: () -> Form) -> Form { forms.form(make) }
-
-    /// Returns the conflict policy of a table.
     package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
 
-    /// Returns the policies of the columns of a table that have their own.
     package func columnPolicies(of table: String) -> [String: ConflictPolicy] {
         guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else { return [:] }
         let wireNames = difference.wireNames[table, default: [:]]
         return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\(wireNames[$1] ?? $1)"] }
     }
 
-    /// Returns the columns of a table whose changes add up.
     package func addingColumns(of table: String) -> Set<String> {
         Set(columnPolicies(of: table).filter { $0.value == .add }.keys)
     }
 
     /// Whether 0 stands for no record in some reference.
     package var hasZeroReferences: Bool { tables.contains { $0.traits?.zeroReferences != nil } }
-
     /// Whether any policy compares clocks, so that change sets need times.
     package var needsTimes: Bool { policies.values.contains(.latest) }
 
@@ -71,9 +59,7 @@ public struct SyncSchema: Hashable, Sendable {
         tables.flatMap { child in child.references.filter { $0.parent == table }.map { (child, $0) } }
     }
 
-    /// The names, keys, columns and types, as text to compare and hash.
-    ///
-    /// A device and the server can exchange rows only if their shapes agree.
+    /// The names, keys, columns and types as text; a device and the server exchange rows only if their shapes agree.
     package var shape: String {
         tables.sorted { $0.name < $1.name }.map { table in
             let columns = table.columns.sorted { $0.name < $1.name }.map { "\($0.name) \($0.type.uppercased())" }
@@ -100,9 +86,7 @@ public struct SyncSchema: Hashable, Sendable {
         return (parts + adding + lowestIDs).joined(separator: "\n")
     }
 
-    /// Orders tables so that parents come first.
-    ///
-    /// Tables of a cycle keep their order.
+    /// Orders tables so that parents come first; tables of a cycle keep their order.
     private static func parentsFirst(_ tables: [SyncedTable]) -> [SyncedTable] {
         var remaining = tables
         var ordered: [SyncedTable] = []
@@ -120,13 +104,10 @@ public struct SyncSchema: Hashable, Sendable {
     }
 }
 
-/// What follows from a schema, made when it is needed first and then kept.
-///
-/// It distinguishes no two schemas. Safe to use from any thread.
+/// What follows from a schema, made when it is needed first and kept, from any thread; it distinguishes no two schemas.
 final class SchemaForms: Sendable {
     private let forms = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
-    /// Returns the form of a type.
     func form<Form: Sendable>(_ make: () -> Form) -> Form {
         let key = ObjectIdentifier(Form.self)
         if let form = forms.withLock({ $0[key] }) as? Form { return form }
@@ -139,7 +120,6 @@ final class SchemaForms: Sendable {
 
 extension SchemaForms: Hashable {
     static func == (one: SchemaForms, other: SchemaForms) -> Bool { true }
-
     func hash(into hasher: inout Hasher) {}
 }
 
@@ -153,23 +133,15 @@ private struct TablePlaces: Sendable {
 
 private struct FingerprintLayout: Sendable { let hash: String }
 
-/// Properties of a table that its `CREATE TABLE` statement does not show.
-///
-/// The zone decides them when it first serves the table, and keeps them. They travel with the schema, so
-/// that a device agrees.
+/// Properties of a table that `CREATE TABLE` does not show; the zone decides them once, and the schema carries them.
 package struct TableTraits: Hashable, Sendable, Codable {
-    /// The columns that identify a record, of a table without a primary key.
-    ///
-    /// They are unique columns, columns that the operator declares, or the rowid.
+    /// The columns that identify a record of a table without a primary key: unique or declared ones, or the rowid.
     package var key: [String]?
-    /// The lowest permanent id of an integer-keyed table, if the table had negative ids from the start.
-    ///
-    /// Ids below it are temporary, as negative ids are elsewhere.
+    /// The lowest permanent id of a table that had negative ids from the start; ids below it are temporary.
     package var lowestID: Int64?
     /// The columns of references in which 0 stands for no record.
     package var zeroReferences: [String]?
 
-    /// Creates traits.
     package init(key: [String]? = nil, lowestID: Int64? = nil, zeroReferences: [String]? = nil) {
         self.key = key
         self.lowestID = lowestID
@@ -181,18 +153,15 @@ package struct TableTraits: Hashable, Sendable, Codable {
         min.flatMap { (TemporaryID.adoptedMin..<0).contains($0) ? $0 : nil }
     }
 
-    /// Whether the table is an ordinary one.
     package var isEmpty: Bool { self == TableTraits() }
 }
 
 extension SyncedTable {
     /// The names by which SQLite knows the row number of a table, in the order of preference.
     package static let rowidNames = ["rowid", "_rowid_", "oid"]
-
     /// Whether the key is the rowid, which no column declares.
     package var hasRowidKey: Bool { keyKind == .integer && traits?.key != nil }
 
-    /// Whether 0 in a reference stands for no record.
     package func allowsZero(in reference: Reference) -> Bool {
         reference.columns.count == 1 && traits?.zeroReferences?.contains(reference.columns[0]) == true
     }
@@ -201,11 +170,8 @@ extension SyncedTable {
     package var lowestID: Int64 { traits?.lowestID ?? 0 }
 }
 
-/// The parts of a served file other than its synced tables and rows.
-///
-/// They travel with the schema, because a device's file is the program's whole database.
+/// The parts of a served file besides synced tables and rows, since a device's file is the program's whole database.
 package struct FileObjects: Hashable, Sendable, Codable {
-    /// A statement of the file.
     package struct Object: Hashable, Sendable, Codable {
         /// The kinds of objects, in the order of creation.
         package enum Kind: String, Hashable, Sendable, Codable, CaseIterable {
@@ -215,22 +181,17 @@ package struct FileObjects: Hashable, Sendable, Codable {
             case index
             /// A virtual table, such as a full-text index.
             case virtual
-            /// A view.
             case view
-            /// A trigger of the program.
             case trigger
         }
 
-        /// The kind.
         package let kind: Kind
-        /// The name.
         package let name: String
         /// The `CREATE` statement, as SQLite stores it.
         package let sql: String
         /// Where a trigger runs that writes synced tables: where the program writes (true) or at the server.
         package let runsAtDevice: Bool?
 
-        /// Creates an object.
         package init(kind: Kind, name: String, sql: String, runsAtDevice: Bool? = nil) {
             self.kind = kind
             self.name = name
@@ -252,7 +213,6 @@ package struct FileObjects: Hashable, Sendable, Codable {
     /// The names of the collations that stand for the program's own, by the program's name.
     package var collations: [String: String] = [:]
 
-    /// Creates the parts of a file without any.
     package init() {}
 
     /// Decodes the parts; objects of a kind that this version does not know are left out.
@@ -280,7 +240,6 @@ package struct FileObjects: Hashable, Sendable, Codable {
 
     /// Whether a file has only synced tables, so that the schema's text need not mention this.
     package var isEmpty: Bool { self == FileObjects() }
-
     /// Whether a trigger runs where the program writes instead of at the server.
     package var hasDeviceTriggers: Bool { objects.contains { $0.runsAtDevice == true } }
 }

@@ -1,24 +1,15 @@
 import Crypto
 
-/// A synced table with its columns, key, references and unique constraints.
-///
-/// The store reads it from SQLite by introspection and never parses SQL. Every table or column name
-/// in an SQL statement comes from here.
+/// A synced table, as SQLite's introspection describes it; every table or column name in SQL comes from here.
 package struct SyncedTable: Hashable, Sendable, Codable {
-    /// A synced column.
-    ///
-    /// Generated columns are not listed: each side computes them.
+    /// A synced column; generated columns are not listed, because each side computes them.
     package struct Column: Hashable, Sendable, Codable {
-        /// The name, as declared.
         package let name: String
         /// The declared type, possibly empty.
         package let type: String
-        /// Whether the column is declared NOT NULL.
         package let isNotNull: Bool
-        /// The SQL expression of the default value.
         package let defaultSQL: String?
 
-        /// Creates a column.
         package init(name: String, type: String, isNotNull: Bool, defaultSQL: String?) {
             self.name = name
             self.type = type
@@ -39,21 +30,14 @@ package struct SyncedTable: Hashable, Sendable, Codable {
 
     /// The author and the JSON form of a table's keys.
     package enum KeyKind: String, Hashable, Sendable, Codable {
-        /// An `INTEGER PRIMARY KEY`, or the rowid: the server replaces temporary ids by permanent ones.
-        ///
-        /// The JSON form is a number.
+        /// An `INTEGER PRIMARY KEY` or the rowid, in JSON a number: the server replaces temporary ids.
         case integer
-        /// One column of TEXT affinity: the client chooses the key.
-        ///
-        /// The JSON form is a string.
+        /// One column of TEXT affinity, in JSON a string: the client chooses the key.
         case text
-        /// Any other key, such as a composite one: the client chooses it.
-        ///
-        /// The JSON form is canonical JSON.
+        /// Any other key, such as a composite one, as canonical JSON: the client chooses it.
         case general
     }
 
-    /// A foreign key.
     package struct Reference: Hashable, Sendable, Codable {
         /// The action on children when their parent is deleted.
         package enum Action: String, Hashable, Sendable, Codable {
@@ -61,24 +45,17 @@ package struct SyncedTable: Hashable, Sendable, Codable {
             case noAction = "NO ACTION"
             /// Refuse the deletion at once.
             case restrict = "RESTRICT"
-            /// Set the reference to NULL.
             case setNull = "SET NULL"
-            /// Set the reference to its default.
             case setDefault = "SET DEFAULT"
-            /// Delete the children too.
             case cascade = "CASCADE"
         }
 
-        /// The referencing columns.
         package let columns: [String]
-        /// The referenced table.
         package let parent: String
         /// The referenced columns, in the order of `columns`.
         package let parentColumns: [String]
-        /// The `ON DELETE` action.
         package let onDelete: Action
 
-        /// Creates a reference.
         package init(columns: [String], parent: String, parentColumns: [String], onDelete: Action) {
             self.columns = columns
             self.parent = parent
@@ -87,29 +64,20 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         }
     }
 
-    /// The name, as declared.
     package let name: String
     /// The synced columns in table order, including the key.
     package private(set) var columns: [Column]
-    /// The names of the key's columns, in key order.
-    ///
-    /// A table without a primary key may have `rowid` as its key; then `columns` has it, too.
+    /// The key's columns in key order; without a primary key it may be `rowid`, which `columns` then has, too.
     package let key: [String]
-    /// The kind of key.
     package let keyKind: KeyKind
     /// Whether an `INSERT` without an id takes it from `sqlite_sequence`.
     package let isAutoincrement: Bool
-    /// The foreign keys.
     package private(set) var references: [Reference]
     /// The columns of each unique constraint or unique index except the primary key.
     package let uniques: [[String]]
-    /// Whether a unique index covers an expression or a generated column.
-    ///
-    /// SQLite does not report the columns that such a value depends on.
+    /// Whether a unique index covers an expression or a generated column, of which SQLite does not report the columns.
     package let hasComputedUniques: Bool
-    /// The columns of partial unique indexes, sorted; nil if there is no such index.
-    ///
-    /// If such an index has an expression, these are all columns.
+    /// The columns of partial unique indexes, sorted, or all if one has an expression; nil if there is no such index.
     package let partiallyUnique: [String]?
     /// The `CREATE TABLE` statement.
     package let sql: String
@@ -118,7 +86,6 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     /// Properties that the statement does not show; nil for an ordinary table.
     package private(set) var traits: TableTraits?
 
-    /// Creates a description from introspected parts.
     package init(
         name: String, columns: [Column], key: [String], keyKind: KeyKind, isAutoincrement: Bool,
         references: [Reference], uniques: [[String]], hasComputedUniques: Bool = false,
@@ -138,7 +105,6 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         self.traits = traits
     }
 
-    /// Returns the table with other columns and references.
     package func with(columns: [Column], references: [Reference]) -> SyncedTable {
         var table = self
         table.columns = columns
@@ -146,7 +112,6 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         return table
     }
 
-    /// Returns the table with other traits.
     package func with(traits: TableTraits?) -> SyncedTable {
         var table = self
         table.traits = traits
@@ -157,9 +122,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     package var valueColumns: [Column] { columns.filter { !key.contains($0.name) } }
 }
 
-/// The form of a table's rows in JSON, and their hash: made once for a schema.
-///
-/// A row is the values of all columns, in the order of ``SyncedTable/columns``.
+/// The form of a table's rows in JSON, and their hash; a row is the values of ``SyncedTable/columns`` in their order.
 package struct RowLayout: Sendable {
     /// The places of the columns that are not part of the key, in the table's order.
     package let valuePlaces: [Int]
@@ -244,8 +207,6 @@ package struct RowLayout: Sendable {
     }
 
     /// Reads a row that ``object(_:)`` or a database has written, without columns that the table does not have.
-    ///
-    /// - Throws: ``TidemarkError`` when the text is no object, or no value is one of the protocol's.
     package func row(key: String, object: String) throws(TidemarkError) -> [Value] {
         var row = [Value](repeating: .null, count: columnCount)
         for (place, value) in zip(keyPlaces, Value.parts(ofKey: key)) { row[place] = value }

@@ -1,8 +1,5 @@
-/// Encodes and decodes base64 without intermediate copies.
-///
-/// A blob of megabytes is encoded many times, and Foundation's functions copy it several times.
+/// Encodes and decodes base64; Foundation's functions copy a blob of megabytes several times.
 package enum Base64 {
-    /// Appends the base64 text of bytes.
     package static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
         reserve((bytes.count + 2) / 3 * 4, in: &output)
         var place = 0

@@ -2,14 +2,11 @@ import Foundation
 
 /// Base64 for URLs, without padding (RFC 4648, section 5; RFC 7515, section 2).
 package enum Base64URL {
-    /// Encodes bytes.
     package static func text(_ bytes: some Sequence<UInt8>) -> String {
         Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    /// Decodes a text; nil for other characters, padding, or bits that the encoder would not write.
-    ///
-    /// So a token has only one spelling.
+    /// Decodes a text; nil for other characters, padding, or bits that no encoder writes: a token has one spelling.
     package static func bytes(_ text: some StringProtocol) -> [UInt8]? {
         var characters: [UInt8] = []
         characters.reserveCapacity(text.utf8.count + 3)

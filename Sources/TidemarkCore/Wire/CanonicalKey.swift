@@ -1,6 +1,4 @@
-/// Converts a key's JSON to canonical form.
-///
-/// The key is a value, or an array of values if it is composite.
+/// Converts the JSON of a key, an array if it is composite, to canonical form.
 package func canonicalKey(json: UnsafeBufferPointer<UInt8>) throws(InvalidValue) -> [UInt8] {
     let cells: (isArray: Bool, cells: [Cell], reader: JSONReader)
     do throws(TidemarkError) {
@@ -25,7 +23,6 @@ package func canonicalKey(json: UnsafeBufferPointer<UInt8>) throws(InvalidValue)
     return output
 }
 
-/// Whether a text is the canonical JSON of a key.
 package func isCanonicalKey(json: String) -> Bool {
     do throws(InvalidValue) {
         return try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(InvalidValue) in

@@ -5,7 +5,6 @@
 package struct ChangeSetReader {
     /// The treatment of names that the schema does not have.
     package enum UnknownNames: Sendable {
-        /// Refuse them, as the server does.
         case refuse
         /// Ignore dropped tables and columns, which old revisions still name; a device does this.
         case ignoreDropped
@@ -20,7 +19,6 @@ package struct ChangeSetReader {
     /// The members of the last record with their columns: most records of a table have the same ones.
     private var layout: [(name: JSONReader.Text, column: WireNames.Column)] = []
 
-    /// Creates a reader for a schema.
     package init(
         _ names: WireNames, unknownNames: UnknownNames = .refuse, takesDeltas: Bool = false, bound: ValueBound? = nil
     ) {
@@ -30,9 +28,7 @@ package struct ChangeSetReader {
         self.bound = bound
     }
 
-    /// Reads an array of change sets.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the first fault, or if there are more than `max`.
+    /// Reads an array of change sets; throws the first fault, or if there are more than `max`.
     package mutating func changeSets(_ reader: inout JSONReader, max: Int? = nil) throws(TidemarkError) -> [ChangeSet] {
         var sets: [ChangeSet] = []
         try reader.array { (reader) throws(TidemarkError) in

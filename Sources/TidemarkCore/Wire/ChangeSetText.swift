@@ -5,7 +5,6 @@ import Crypto
 /// The records of a table are ordered by the length of their keys, then by the keys' bytes. The author of a change set
 /// gets the same text with the keys under which it knows its records.
 package struct ChangeSetText {
-    /// A record.
     private struct Record {
         let key: String
         let operation: Operation
@@ -26,7 +25,6 @@ package struct ChangeSetText {
     private let layouts: [RowLayout]
     private var tables: [Int: Table] = [:]
 
-    /// Creates a text without records.
     package init(_ schema: SyncSchema) {
         self.schema = schema
         layouts = schema.layouts
@@ -162,7 +160,6 @@ package struct ChangeSetText {
         return key.withUTF8 { bytes in bytes.count { $0 & 0xC0 != 0x80 } }
     }
 
-    /// The pieces of a long text.
     private struct Pieces {
         static let bytesTarget = 64 << 10
         private(set) var all: [String] = []

@@ -6,7 +6,6 @@ public struct DeltaBase: Hashable, Sendable {
     public let revision: Int64
     /// The hash of the zone's schema as the device knows it.
     public let schema: String
-
     /// The base of a joining device, which has no rows.
     public static let nothing = DeltaBase(epoch: "", revision: 0, schema: "")
 

@@ -1,8 +1,6 @@
 /// The name of a device for the server's operators, in the header `Tidemark-Device-Name`.
 package enum DeviceName {
-    /// The most characters of a name.
     package static let charactersMax = 100
-    /// The most bytes of a name in UTF-8.
     private static let bytesMax = 400
 
     /// Whether a text can be a name: it is not empty, not too long, and has no control characters.
@@ -11,9 +9,7 @@ package enum DeviceName {
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
-    /// Refuses a text that cannot be a name.
-    ///
-    /// - Throws: ``TidemarkError`` `invalidArgument`.
+    /// Refuses a text that cannot be a name, as `invalidArgument`.
     package static func require(_ text: String) throws(TidemarkError) {
         guard !isUsable(text) else { return }
         throw TidemarkError(

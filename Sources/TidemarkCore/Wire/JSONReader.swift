@@ -11,7 +11,6 @@
 /// A reader belongs to one function, because it refers to bytes of the caller. Its errors name no place in a change
 /// set: each level that knows a part adds it (``TidemarkCore/TidemarkError/within(_:)``).
 package struct JSONReader {
-    /// The type of a value.
     package enum Kind: Hashable, Sendable {
         case object
         case array
@@ -22,7 +21,6 @@ package struct JSONReader {
         case null
     }
 
-    /// A string in the text.
     package struct Text: Hashable, Sendable {
         /// The position of its bytes between the quotes.
         package let range: Range<Int>
@@ -30,7 +28,6 @@ package struct JSONReader {
         package let hasEscapes: Bool
     }
 
-    /// The text.
     package let bytes: UnsafeBufferPointer<UInt8>
     /// The offset of the next byte to read.
     package private(set) var place = 0
@@ -43,9 +40,7 @@ package struct JSONReader {
     /// The names of the open objects, those of the innermost one last.
     private var names: [Text] = []
 
-    /// Creates a reader at the first byte of a text, which nests at most `depthMax` levels.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` if the text is not UTF-8.
+    /// Creates a reader of a text that nests at most `depthMax` levels; throws if the text is not UTF-8.
     package init(
         _ bytes: UnsafeBufferPointer<UInt8>, depthMax: Int = Limits.standard.jsonDepthMax, stringMax: Int = .max
     ) throws(TidemarkError) {
@@ -53,7 +48,6 @@ package struct JSONReader {
         self.init(validated: bytes, depthMax: depthMax, stringMax: stringMax)
     }
 
-    /// A reader of no text.
     static var empty: JSONReader { JSONReader(validated: .init(start: nil, count: 0), depthMax: 1, stringMax: 0) }
 
     private init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int, stringMax: Int) {
@@ -62,7 +56,6 @@ package struct JSONReader {
         self.stringMax = stringMax
     }
 
-    /// Returns a reader of the same text at another offset.
     package func reader(at place: Int) -> JSONReader {
         var reader = JSONReader(validated: bytes, depthMax: depthMax, stringMax: stringMax)
         reader.place = place
@@ -87,11 +80,7 @@ package struct JSONReader {
         }
     }
 
-    /// Reads an object; `member` reads the value of each name.
-    ///
-    /// The caller that compares the names itself takes them `unchecked`.
-    ///
-    /// - Returns: The position of the object.
+    /// Reads an object and returns its position; `member` reads each value, and compares `unchecked` names itself.
     @discardableResult package mutating func object(
         unchecked: Bool = false, _ member: (inout JSONReader, Text) throws(TidemarkError) -> Void
     ) throws(TidemarkError) -> Range<Int> {
@@ -111,9 +100,7 @@ package struct JSONReader {
         return start..<place
     }
 
-    /// Reads an array; `element` reads each value.
-    ///
-    /// - Returns: The position of the array.
+    /// Reads an array and returns its position; `element` reads each value.
     @discardableResult package mutating func array(_ element: (inout JSONReader) throws(TidemarkError) -> Void)
         throws(TidemarkError) -> Range<Int>
     {
@@ -126,15 +113,12 @@ package struct JSONReader {
         return start..<place
     }
 
-    /// Reads a string.
     package mutating func string() throws(TidemarkError) -> Text {
         try expect(UInt8(ascii: "\""))
         return try restOfString(isName: false)
     }
 
-    /// Reads a number.
-    ///
-    /// - Returns: The position of its characters, and whether it has neither a fraction nor an exponent.
+    /// Returns the position of a number's characters, and whether it has neither a fraction nor an exponent.
     package mutating func number() throws(TidemarkError) -> (range: Range<Int>, isInteger: Bool) {
         skipWhiteSpace()
         let start = place
@@ -153,9 +137,7 @@ package struct JSONReader {
         return (start..<place, isInteger)
     }
 
-    /// Reads any value, and keeps nothing of it; `unchecked`, names may stand twice.
-    ///
-    /// - Returns: Its position.
+    /// Reads any value, keeps nothing and returns its position; `unchecked`, names may stand twice.
     @discardableResult package mutating func skip(unchecked: Bool = false) throws(TidemarkError) -> Range<Int> {
         switch try kind() {
         case .object:
@@ -195,9 +177,7 @@ package struct JSONReader {
         }
     }
 
-    /// Returns the characters of a string in UTF-8.
-    ///
-    /// - Throws: ``InvalidValue`` if an escape is half a surrogate pair.
+    /// Returns the characters of a string in UTF-8; throws if an escape is half a surrogate pair.
     package func bytes(of string: Text) throws(InvalidValue) -> [UInt8] {
         guard string.hasEscapes else { return Array(bytes[string.range]) }
         var output: [UInt8] = []

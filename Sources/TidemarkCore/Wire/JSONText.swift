@@ -26,7 +26,6 @@ package enum JSONText {
         return output + "}"
     }
 
-    /// Returns a JSON array of values in JSON.
     package static func array(_ values: [String]) -> String { "[\(values.joined(separator: ","))]" }
 
     /// Returns the text of a canonical JSON string.
@@ -52,7 +51,6 @@ package enum JSONText {
 
     // MARK: Canonical values
 
-    /// Appends the digits of an integer.
     package static func append(_ value: Int64, to output: inout [UInt8]) {
         guard value.magnitude > 9 || value < 0 else { return output.append(UInt8(ascii: "0") + UInt8(value)) }
         let start = output.count
@@ -114,9 +112,7 @@ package enum JSONText {
     private static let hexDigits = Array("0123456789abcdef".utf8)
 }
 
-/// Splits JSON texts into their parts, each as the text that the sender wrote.
-///
-/// No number loses its spelling: 1 stays another text than 1.0.
+/// Splits JSON texts into their parts as the sender wrote them: 1 stays another text than 1.0.
 package enum JSONParts {
     /// Returns a text without the white space between its values.
     package static func compact(_ json: some Sequence<UInt8>) -> [UInt8] {
@@ -142,9 +138,7 @@ package enum JSONParts {
         return output
     }
 
-    /// Returns the members of an object in their order, or nil for another text or one with white space.
-    ///
-    /// A name is the text between its quotes, with the escapes as they are.
+    /// Returns an object's members in order, names with their escapes; nil for another text or one with white space.
     package static func members(of json: [UInt8]) -> [(name: String, value: String)]? {
         var members: [(name: String, value: String)] = []
         let isWhole = read(json) { (reader) throws(TidemarkError) in
@@ -156,7 +150,6 @@ package enum JSONParts {
         return isWhole ? members : nil
     }
 
-    /// Returns the members of an object in a text.
     package static func members(of json: String) -> [(name: String, value: String)]? { members(of: Array(json.utf8)) }
 
     /// Returns the elements of an array in their order, or nil for another text or one with white space.
@@ -170,9 +163,7 @@ package enum JSONParts {
         return isWhole ? elements : nil
     }
 
-    /// Returns the value under names in nested objects, or nil if there is none.
-    ///
-    /// A name is the text between its quotes, with the escapes as they are. Of equal names the last one counts.
+    /// Returns the value under names in nested objects, of equal names the last one; nil if there is none.
     package static func value(at path: [String], of json: [UInt8]) -> [UInt8]? {
         var found: Range<Int>?
         let isWhole = read(json) { (reader) throws(TidemarkError) in found = try reader.value(at: path[...]) }
@@ -211,13 +202,10 @@ extension JSONReader {
         return found
     }
 
-    /// Returns a part of the text.
     package func text(in range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 }
 
-/// The member names of the protocol's JSON.
-///
-/// `Docs/PROTOCOL.md` explains each.
+/// The member names of the protocol's JSON, which `Docs/PROTOCOL.md` explains.
 package enum WireName {
     /// The members of a change set that are not tables.
     package static let changeSetMembers: Set<String> = [
@@ -227,17 +215,14 @@ package enum WireName {
     package static let tableMembers: Set<String> = ["create", "update", "delete", "attributes"]
     /// The members of a record's attributes that are not columns.
     package static let recordMembers: Set<String> = ["revision", "__oldId__"]
-
     /// The character before a table's or column's name that the protocol would otherwise read as its own.
     package static let escape: Character = "="
 
     /// Returns the member that stands for a table in a change set.
     package static func member(table name: String) -> String { member(name, changeSetMembers) }
-
     /// Returns the member that stands for a column in a record's attributes, and in images of records.
     package static func member(column name: String) -> String { member(name, recordMembers) }
 
-    /// Returns the name that a member stands for.
     package static func name(of member: String) -> String {
         member.first == escape ? String(member.dropFirst()) : member
     }

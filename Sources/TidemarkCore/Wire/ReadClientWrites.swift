@@ -1,17 +1,13 @@
 /// A write to one record by a client without rows: its key and values are the JSON that the client sent.
 package struct ClientWrite: Sendable {
-    /// The table's name.
     package let table: String
-    /// The kind of change.
     package let operation: Operation
     /// The key, or a temporary id of a new record.
     package let key: String
     /// The revision on which the change is based; nil for the record as it is when the change is judged.
     package let base: Int64?
-    /// The values by column.
     package let values: [(column: String, json: String)]
 
-    /// Creates a write.
     package init(
         table: String, operation: Operation, key: String, base: Int64?, values: [(column: String, json: String)]
     ) {
@@ -24,9 +20,7 @@ package struct ClientWrite: Sendable {
 }
 
 extension ChangeSetReader {
-    /// Reads writes of a client without rows as one change set, with the checks of one in a text.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
+    /// Reads writes of a client without rows as one change set, with the checks of a text; throws the first fault.
     package func changeSet(of writes: [ClientWrite]) throws(TidemarkError) -> PendingChangeSet {
         var changeSet = ChangeSet(index: 0)
         var values: [Value] = []

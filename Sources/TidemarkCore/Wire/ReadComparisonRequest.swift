@@ -1,9 +1,6 @@
 /// Reads the body of `POST /fingerprints`, as strictly as a sync request.
 extension ComparisonRequest {
-    /// Reads a request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when a member is unknown, is missing or has another form, or if there
-    ///   are more ranges than the limit.
+    /// Reads a request; throws if a member is unknown, missing or malformed, or if there are too many ranges.
     package static func read(_ reader: inout JSONReader, limits: Limits) throws(TidemarkError) -> ComparisonRequest {
         var request = ComparisonRequest(epoch: nil, schema: nil, revision: -1, recompute: false, ranges: [])
         var hasRanges = false

@@ -1,8 +1,6 @@
 /// Reads the body of `POST /sync`.
 extension SyncRequest {
-    /// Reads a request with its change sets, which get their envelopes from ``Envelope/init(_:ord:hash:_:)``.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
+    /// Reads a request, with ``Envelope/init(_:ord:hash:_:)`` for its envelopes; throws the first fault with its place.
     package static func read(_ reader: inout JSONReader, names: WireNames, limits: Limits) throws(TidemarkError)
         -> (request: SyncRequest, sets: [ChangeSet])
     {
@@ -15,8 +13,6 @@ extension SyncRequest {
     }
 
     /// Reads a request without change sets, which needs no schema; nil if it has some.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is refused.
     package static func readPull(_ reader: inout JSONReader, limits: Limits) throws(TidemarkError) -> SyncRequest? {
         var hasChangeSets = false
         let members = try RequestMembers(&reader, limits) { (reader) throws(TidemarkError) in
@@ -53,14 +49,7 @@ extension SyncRequest {
 }
 
 extension SyncRequest.Envelope {
-    /// Reads the members of a change set that are not tables, and refuses what no author sends.
-    ///
-    /// - Parameters:
-    ///   - set: The change set.
-    ///   - hash: SHA-256 of its text.
-    ///   - names: The names of the zone's tables.
-    ///   - reader: A reader of the request.
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the fault.
+    /// Reads the members of a change set that are not tables; `hash` is SHA-256 of its text.
     package init(_ set: ChangeSet, hash: String, names: WireNames, _ reader: JSONReader)
         throws(TidemarkError)
     {
@@ -141,7 +130,6 @@ extension JSONReader {
 /// The members of a request in the order of the text, before they are compared with each other.
 private struct RequestMembers {
     static let latest = "the latest revision that you have, 0 at first"
-
     private(set) var maxRevision: Int64?
     private(set) var device: String?
     private(set) var epoch: String?
@@ -211,9 +199,7 @@ private struct RequestMembers {
 
     // MARK: Values
 
-    /// Reads a text; nil if it is null.
-    ///
-    /// A text with NUL is refused, because SQLite functions ignore the rest after NUL.
+    /// Reads a text, nil if it is null; refuses NUL, because SQLite functions ignore the rest after it.
     private static func text(_ name: String, _ reader: inout JSONReader) throws(TidemarkError) -> String? {
         let cell = try reader.cell()
         if cell.kind == .null { return nil }
@@ -337,9 +323,7 @@ struct RecordKeyReader {
 
     init(_ table: WireNames.Table) { self.table = table }
 
-    /// Reads a key in a list, at most as long as the largest value.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidKey``.
+    /// Reads a key in a list, at most as long as the largest value; throws ``TidemarkCore/ErrorCode/invalidKey``.
     func key(_ reader: inout JSONReader, _ bound: ValueBound?) throws(TidemarkError) -> String {
         let cell = try reader.cell()
         try bound?.checkKey(cell)
@@ -355,9 +339,7 @@ struct RecordKeyReader {
         return try canonicalKey(cell, reader)
     }
 
-    /// Returns the canonical key that a name in `attributes` stands for.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidKey``.
+    /// Returns the canonical key of a name in `attributes`; throws ``TidemarkCore/ErrorCode/invalidKey``.
     func key(named name: JSONReader.Text, in reader: JSONReader) throws(TidemarkError) -> String {
         switch table.keyKind {
         case .integer: return reader.text(of: name)

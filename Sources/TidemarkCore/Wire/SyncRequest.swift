@@ -4,7 +4,6 @@ import Crypto
 package struct SyncRequest: Hashable, Sendable {
     /// One incoming change set, without its rows.
     package struct Envelope: Hashable, Sendable {
-        /// Its index in the request.
         package let index: Int
         /// The id that makes a retry harmless, in lower case; nil in the short form.
         package let id: String?
@@ -15,7 +14,6 @@ package struct SyncRequest: Hashable, Sendable {
         /// The time by its author's hybrid clock; nil when the author has no such clock.
         package let time: Int64?
 
-        /// Makes an envelope.
         package init(index: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
             self.index = index
             self.id = id
@@ -34,7 +32,6 @@ package struct SyncRequest: Hashable, Sendable {
         /// The nonce of this request; a retry has the same.
         package let next: String
 
-        /// Makes a lap.
         package init(last: String?, open: [String], next: String) {
             self.last = last
             self.open = open
@@ -63,7 +60,6 @@ package struct SyncRequest: Hashable, Sendable {
         /// Change sets with a verdict on the device; the server returns the ids that it knows.
         package let known: [String]
 
-        /// Makes a question.
         package init(recall: [String], known: [String]) {
             self.recall = recall
             self.known = known
@@ -96,10 +92,8 @@ package struct SyncRequest: Hashable, Sendable {
     package let question: Question?
     /// The fingerprint of the device's rows at `maxRevision`.
     package let fingerprint: Fingerprint?
-    /// The change sets in the device's order.
     package private(set) var changeSets: [Envelope]
 
-    /// Makes a request.
     package init(
         maxRevision: Int64, device: String?, epoch: String?, schema: String?, limit: Int?, overruled: Int64 = 0,
         fingerprint: Fingerprint? = nil, isSettled: Bool = false, takesDelta: Bool = false, echo: Echo? = .all,
@@ -133,7 +127,6 @@ package struct SyncRequest: Hashable, Sendable {
         return request
     }
 
-    /// The request with the change sets of its body.
     package func with(changeSets: [Envelope]) -> SyncRequest {
         var request = self
         request.changeSets = changeSets
@@ -168,9 +161,7 @@ public struct ZoneRevision: Hashable, Sendable, Codable {
     /// The id of an event, `epoch:revision`, with which a listener resumes the stream.
     public var id: String { "\(epoch):\(revision)" }
 
-    /// Whether this revision is new to a listener at the revision `listener`, or at none.
-    ///
-    /// In the same epoch a lower revision is an older message that arrived late.
+    /// Whether this is new to a listener at a revision or none; a lower one of the same epoch has arrived late.
     public func isNews(to listener: ZoneRevision?) -> Bool {
         guard let listener, listener.epoch == epoch else { return true }
         return revision > listener.revision
@@ -179,11 +170,9 @@ public struct ZoneRevision: Hashable, Sendable, Codable {
 
 /// A change set in a JSON text, as the positions of its values.
 package struct ChangeSet: Sendable {
-    /// A change to a record.
     package struct Record: Sendable {
         /// The place of its table in ``WireNames/tables``.
         package let table: Int
-        /// The kind of change.
         package var operation: Operation
         /// The key in canonical JSON.
         package var key: String
@@ -191,17 +180,13 @@ package struct ChangeSet: Sendable {
         package var base: Int64?
         /// The key under which its author knows the record, if it is another one: `__oldId__`.
         package var authorsKey: String?
-        /// The position of its attributes.
         package fileprivate(set) var attributes: Range<Int>?
         /// The places of its values in ``ChangeSet/values``.
         package internal(set) var values = 0..<0
     }
 
-    /// A value of a record.
     package struct Value: Sendable {
-        /// The column.
         package let column: WireNames.Column
-        /// The position.
         package let cell: Cell
         /// The number that the change adds to the column; nil for a value.
         package let delta: Int64?
@@ -209,7 +194,6 @@ package struct ChangeSet: Sendable {
 
     /// The index in the list of change sets, from 0.
     package let index: Int
-    /// The position.
     package internal(set) var range = 0..<0
     /// Whether white space stands between the values.
     package internal(set) var hasWhiteSpace = false
@@ -219,12 +203,9 @@ package struct ChangeSet: Sendable {
     package internal(set) var tables: [Int] = []
     /// The changes, in the order of the tables' names, of the operations' names, and of the keys in the text.
     package var records: [Record] = []
-    /// The values of all records.
     package internal(set) var values: [Value] = []
 
-    /// Creates an empty change set.
     init(index: Int) { self.index = index }
-
     /// Returns the text without white space between the values, as its author hashes it.
     package func text(in reader: JSONReader) -> [UInt8] { reader.compactText(in: range, of: self) }
 }
@@ -237,7 +218,6 @@ extension JSONReader {
 }
 
 extension ChangeSet.Record {
-    /// Takes what its attributes have.
     mutating func take(_ attributes: RecordAttributes) {
         base = attributes.base
         authorsKey = attributes.oldKey
@@ -291,14 +271,12 @@ package struct PendingChangeSet {
     package let reader: JSONReader
     /// The positions of the values; the records are in ``records``.
     package let changeSet: ChangeSet
-    /// The changes, in the order in which the change set has them.
     package var records: [Record]
     /// The values that stand in no text, such as permanent ids, by place in ``ChangeSet/values``.
     private var replaced: [Int: Value] = [:]
     /// The places of the values that a policy has overruled: they are not written.
     package private(set) var overruled: Set<Int> = []
 
-    /// Creates a pending change set from what a reader has read.
     package init(_ changeSet: consuming ChangeSet, _ reader: JSONReader) {
         self.reader = reader
         records = changeSet.records
@@ -322,9 +300,7 @@ package struct PendingChangeSet {
     /// Returns the number that a change adds to its column; nil for a value.
     package func delta(at place: Int) -> Int64? { changeSet.values[place].delta }
 
-    /// Returns a value; only for a place without a delta.
-    ///
-    /// - Throws: ``InvalidValue``; the reader of the request has refused such values.
+    /// Returns a value, only of a place without a delta; the reader of the request has refused those that throw.
     package func value(at place: Int) throws(InvalidValue) -> Value {
         if let value = replaced[place] { return value }
         return try reader.value(of: changeSet.values[place].cell)
@@ -337,11 +313,7 @@ package struct PendingChangeSet {
 
     /// Returns what has replaced a value; nil if nothing has.
     package func replacement(at place: Int) -> Value? { replaced[place] }
-
-    /// Replaces a value, such as a reference to a temporary id.
     package mutating func replace(at place: Int, by value: Value) { replaced[place] = value }
-
-    /// Leaves a value out.
     package mutating func overrule(at place: Int) { overruled.insert(place) }
 }
 
@@ -375,7 +347,6 @@ package struct Chain {
 
     /// Begins after a history with the chain `previous`.
     package init(after previous: String, revision: Int64) { take("\(previous)\n\(revision)\n") }
-
     /// Hashes the next piece of the text.
     package mutating func take(_ piece: String) { hash.take(Array(piece.utf8)) }
 
@@ -392,13 +363,8 @@ package struct Chain {
 package struct RunningHash {
     private var hash = SHA256()
 
-    /// Creates the hash of no bytes.
     package init() {}
-
-    /// Adds the next piece.
     package mutating func take(_ bytes: [UInt8]) { hash.update(data: bytes) }
-
-    /// Adds the next piece without a copy.
     package mutating func take(_ bytes: UnsafeRawBufferPointer) { hash.update(bufferPointer: bytes) }
 
     /// The hash of all pieces so far, lower-case hexadecimal.

@@ -20,9 +20,7 @@ package enum TypedMembers {
 }
 
 extension JSONReader {
-    /// Reads the value of a member; nil if it is null.
-    ///
-    /// `read` returns nil for a value of another type.
+    /// Reads the value of a member, nil if it is null; `read` returns nil for a value of another type.
     package mutating func member<Value>(
         _ path: String, or malformed: TypedMembers.Malformed, _ read: (JSONReader, Cell) -> Value?
     ) throws(TidemarkError) -> Value? {
@@ -45,10 +43,8 @@ extension JSONReader {
 
     /// Returns `true` or `false`; nil for another value.
     package func truth(of cell: Cell) -> Bool? { cell.kind == .true ? true : cell.kind == .false ? false : nil }
-
     /// Returns an integer of 64 bits; nil for another value.
     package func integer(of cell: Cell) -> Int64? { cell.kind == .integer ? integer(in: cell.range) : nil }
-
     /// Returns a fingerprint in hexadecimal digits; nil for another value.
     package func fingerprint(of cell: Cell) -> Fingerprint? { plainText(of: cell).flatMap(Fingerprint.init(hex:)) }
 }

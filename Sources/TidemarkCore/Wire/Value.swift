@@ -19,7 +19,6 @@ package enum Value: Hashable, Sendable {
     case rawText([UInt8])
     case blob([UInt8])
 
-    /// Creates a text from its bytes.
     package init(text bytes: [UInt8]) {
         if !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) {
             self = .text(text)
@@ -28,7 +27,6 @@ package enum Value: Hashable, Sendable {
         }
     }
 
-    /// Creates a text from its bytes.
     package init(text bytes: UnsafeBufferPointer<UInt8>) {
         if !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) {
             self = .text(text)
@@ -37,16 +35,10 @@ package enum Value: Hashable, Sendable {
         }
     }
 
-    /// Reads one JSON value.
-    ///
-    /// - Throws: ``InvalidValue``.
     package init(json: String) throws(InvalidValue) {
         self = try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(InvalidValue) in try Value(json: bytes) }
     }
 
-    /// Reads the JSON value that is a text.
-    ///
-    /// - Throws: ``InvalidValue``.
     package init(json bytes: UnsafeBufferPointer<UInt8>) throws(InvalidValue) {
         var reader: JSONReader
         let cell: Cell
@@ -65,7 +57,6 @@ package enum Value: Hashable, Sendable {
         return output
     }
 
-    /// Appends the canonical JSON.
     package func appendJSON(to output: inout [UInt8]) {
         switch self {
         case .null: output += "null".utf8
@@ -93,7 +84,6 @@ package struct InvalidValue: Error, Equatable {
     /// The reason, as words that follow a column's name.
     package let reason: String
 
-    /// Creates a reason.
     package init(reason: String) { self.reason = reason }
 }
 
@@ -132,40 +122,30 @@ extension Value {
 }
 
 extension Value {
-    /// The number, if it is an integer.
     package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
-
     /// The text, if it is one without NUL.
     package var text: String? { if case .text(let text) = self { text } else { nil } }
 }
 
-/// A value in a JSON text: its type and its position.
-///
-/// A request of 100,000 rows has a million of them, so a cell is 12 bytes. A ``Value`` is made when it is bound to a
-/// statement or compared.
+/// A value in a JSON text: its type and position, in 12 bytes, because a request of 100,000 rows has a million of them.
 package struct Cell: Hashable, Sendable {
-    /// The type of the value in the text.
     package enum Kind: UInt8, Sendable {
         case null
         case `true`
         case `false`
         case integer
         case real
-        /// A string without escapes.
         case text
-        /// A string with escapes.
         case escapedText
         /// A tagged value such as `{"$blob":"AP8="}`, or a delta.
         case object
         case array
     }
 
-    /// The type.
     package let kind: Kind
     private let start: UInt32
     private let count: UInt32
 
-    /// Creates a cell; the position of a string is without its quotes.
     package init(_ kind: Kind, _ range: Range<Int>) {
         self.kind = kind
         start = UInt32(range.lowerBound)
@@ -177,7 +157,6 @@ package struct Cell: Hashable, Sendable {
 }
 
 extension JSONReader {
-    /// Reads the next value as a cell.
     package mutating func cell() throws(TidemarkError) -> Cell {
         switch try kind() {
         case .string:
@@ -194,9 +173,7 @@ extension JSONReader {
         }
     }
 
-    /// Returns the value of a cell of this text.
-    ///
-    /// - Throws: ``InvalidValue`` if no column can hold it.
+    /// Returns the value of a cell of this text; throws if no column can hold it.
     package func value(of cell: Cell) throws(InvalidValue) -> Value {
         switch cell.kind {
         case .null: return .null
@@ -294,14 +271,10 @@ extension JSONReader {
         #"is an object, but neither {"$blob":"<base64>"}, {"$text":"<base64>"} nor {"$real":"Infinity"}"#
 }
 
-/// The largest value of a column that a device sends and a server accepts.
-///
-/// Reading, parsing and writing keep several copies of a value in memory. The bound applies to
-/// requests only: a larger value in the served rows still reaches every device.
+/// The largest value in a request, of which memory keeps several copies; larger served values still reach devices.
 package struct ValueBound: Sendable {
     /// A value that is too large.
     package struct Excess: Hashable, Sendable {
-        /// The column.
         package let column: String
         /// The size of the value in a row, in bytes.
         package let bytes: Int
@@ -309,17 +282,11 @@ package struct ValueBound: Sendable {
 
     /// The largest size of a value in a row, in bytes.
     package let bytesMax: Int
-
     /// The most bytes of a string in JSON: as base64 a value is longer by a third, and has its own check.
     package var stringMax: Int { bytesMax > Int.max / 4 ? .max : (bytesMax + 3) / 3 * 4 }
-    /// Creates the bound of some limits.
     package init(_ limits: Limits) { bytesMax = limits.valueBytesMax }
 
-    /// Finds the first too large value in a record's attributes, a JSON object.
-    ///
-    /// Columns in `unsent` do not count.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` if the text is no object.
+    /// Finds the first too large value in attributes, except columns in `unsent`; throws if they are no JSON object.
     package func excess(in attributes: UnsafeBufferPointer<UInt8>, unsent: Set<String> = []) throws(TidemarkError)
         -> Excess?
     {
@@ -333,7 +300,6 @@ package struct ValueBound: Sendable {
         return first
     }
 
-    /// Creates the error for a too large value.
     package func refusal(_ excess: Excess, at place: TidemarkError.Place) -> TidemarkError {
         var place = place
         place.column = excess.column

@@ -1,47 +1,34 @@
 /// The JSON form of an error: `{"error": {"code": ..., "message": ..., ...}}`.
 package struct WireError: Codable, Hashable, Sendable {
-    /// The error.
     package let error: Content
 
-    /// The members of `error`.
     package struct Content: Codable, Hashable, Sendable {
-        /// The stable name, for instance `unknownColumn`.
         package let code: String
-        /// The description of the failure, in one sentence.
         package let message: String
-        /// The remedy.
         package let fix: String
-        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn`
-        /// or `leave`.
+        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn` or `leave`.
         package let recovery: String
         /// The place of the failure; absent if no part is known.
         package let place: Place?
     }
 
-    /// The known parts of a place.
     package struct Place: Codable, Hashable, Sendable {
         /// The index of the change set in its request, from 0.
         package let changeSet: Int?
-        /// The id of the change set.
         package let id: String?
-        /// The table.
         package let table: String?
         /// The record's key in canonical JSON.
         package let key: String?
-        /// The column.
         package let column: String?
     }
 
-    /// Creates the JSON form of an error.
     package init(_ error: TidemarkError) {
         self.error = Content(
             code: error.code.rawValue, message: error.message, fix: error.fix, recovery: error.recovery.rawValue,
             place: error.place == TidemarkError.Place() ? nil : Place(error.place))
     }
 
-    /// The error, with its recovery derived from its code.
-    ///
-    /// An unknown recovery counts as `retry`, which does no harm.
+    /// The error, with its recovery derived from its code; an unknown one counts as `retry`, which does no harm.
     package var tidemarkError: TidemarkError {
         var result = TidemarkError(
             ErrorCode(rawValue: error.code), error.message, fix: error.fix,

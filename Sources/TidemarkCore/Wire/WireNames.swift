@@ -5,9 +5,7 @@
 package final class WireNames: Sendable {
     /// A table with the members of its records.
     package struct Table: Sendable {
-        /// The name.
         package let name: String
-        /// The kind of its keys.
         package let keyKind: SyncedTable.KeyKind
         /// The number of the key's columns.
         package let keyParts: Int
@@ -19,9 +17,7 @@ package final class WireNames: Sendable {
         fileprivate(set) var dropped: Set<String> = []
     }
 
-    /// A column.
     package struct Column: Hashable, Sendable {
-        /// The name.
         package let name: String
         /// Its place among the table's columns.
         package let place: Int
@@ -37,10 +33,8 @@ package final class WireNames: Sendable {
     package let places: [String: Int]
     /// The names of tables that the zone has dropped.
     package let dropped: Set<String>
-    /// Whether changes of a column can add up.
     package let hasAddingColumns: Bool
 
-    /// Creates the names of a schema.
     init(of schema: SyncSchema) {
         tables = (schema.tables + schema.difference.unknownTables).map { Self.names(of: $0, in: schema) }
         var places: [String: Int] = [:]

@@ -9,7 +9,6 @@ public struct ZoneTag: Hashable, Sendable {
     public let revision: Int64
     /// The hash, 96 bits in base64url.
     public let hash: String
-
     /// The length of a hash in characters.
     public static let hashLength = 16
 
@@ -19,7 +18,6 @@ public struct ZoneTag: Hashable, Sendable {
         self.hash = hash
     }
 
-    /// Creates the tag of a copy with an epoch, schema, revision and fingerprint.
     package init(epoch: String, schema: String, revision: Int64, fingerprint: Fingerprint) {
         // None of the parts contains a line feed.
         let text = "\(epoch)\n\(schema)\n\(revision)\n\(fingerprint.hex)"
@@ -27,9 +25,7 @@ public struct ZoneTag: Hashable, Sendable {
         self.init(revision: revision, hash: Base64URL.text(bytes))
     }
 
-    /// Parses an entity tag; nil for any text that is not a zone's tag.
-    ///
-    /// A tag that a proxy has made weak, `W/"..."`, means the same.
+    /// Parses an entity tag, also a weak one, `W/"..."`, as proxies make it; nil for any other text.
     public init?(entityTag: String) {
         let tag = entityTag.hasPrefix("W/") ? entityTag.dropFirst(2) : entityTag[...]
         guard tag.count >= 2, tag.first == "\"", tag.last == "\"" else { return nil }

@@ -2,22 +2,15 @@ internal import Foundation
 package import TidemarkCore
 package import TidemarkEngine
 
-/// The file of `tidemark serve --access`: who may sign in, the rights of everybody, and limits.
-///
-/// It is read strictly. A name with a typing error would else mean nothing, and could leave a zone open.
+/// The file of `tidemark serve --access`: users, rights and limits, read strictly, as a typing error could open a zone.
 package struct AccessConfiguration: Hashable, Sendable {
-    /// Whether the server has users of its own.
     package var hasOwnUsers: Bool
-    /// The identity providers that the server trusts.
     package let providers: [IdentityProvider]
     /// The rights that need no membership, by zone.
     package let zones: [String: AccessPolicy.ZoneRights]
-    /// The limits on requests.
     package let limits: RateLimits
 
-    /// Reads a file.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` with all problems and their places.
+    /// Reads a file; throws `unusableFile` with all problems and their places.
     package init(path: String) throws(TidemarkError) {
         let json: Data
         do { json = try Data(contentsOf: URL(filePath: path)) } catch {
@@ -51,9 +44,7 @@ package struct AccessConfiguration: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// Reads JSON; relative paths in it start from a folder.
-    ///
-    /// - Returns: The configuration, or all problems.
+    /// Reads JSON, with paths relative to a folder; returns the configuration, or all problems.
     static func read(_ json: [UInt8], folder: String) -> (configuration: AccessConfiguration?, problems: [String]) {
         guard let value = JSONValue(json) else { return (nil, ["the file is no JSON"]) }
         var reader = ConfigurationReader()
@@ -131,7 +122,6 @@ package struct AccessConfiguration: Hashable, Sendable {
 }
 
 extension AccessPolicy {
-    /// The policy of a configuration.
     package init(_ configuration: AccessConfiguration, verifier: ProviderTokens) {
         self.init(
             hasOwnUsers: configuration.hasOwnUsers, verifier: configuration.providers.isEmpty ? nil : verifier,

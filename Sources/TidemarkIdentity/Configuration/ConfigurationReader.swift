@@ -3,12 +3,9 @@ struct ConfigurationReader {
     /// The problems so far, each with its place: `identity.providers[0].issuer: ...`.
     private(set) var problems: [String] = []
 
-    /// Adds a problem.
     mutating func report(_ place: String, _ problem: String) { problems.append("\(place): \(problem)") }
 
-    /// Returns the members of an object that may have these names; other names are problems.
-    ///
-    /// Without `names`, any name is permitted.
+    /// Returns the members of an object; other names than those of `names`, if given, are problems.
     mutating func members(_ value: JSONValue, at place: String, names: [String]? = nil) -> [String: JSONValue] {
         guard let members = value.members else {
             report(place, "write an object, {...}")
@@ -80,6 +77,5 @@ struct ConfigurationReader {
         return "\(names.dropLast().joined(separator: ", ")) or \(last)"
     }
 
-    /// The place of a member.
     static func join(_ place: String, _ name: String) -> String { place.isEmpty ? name : "\(place).\(name)" }
 }

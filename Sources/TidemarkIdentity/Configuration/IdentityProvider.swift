@@ -16,16 +16,12 @@ package struct IdentityProvider: Hashable, Sendable {
     package let issuer: String
     /// The name of this server in the claim `aud` of its tokens.
     package let audience: String
-    /// The place of its keys.
     package let keys: Keys
-    /// The algorithms with which it signs.
     package let algorithms: Set<SignatureAlgorithm>
-    /// The claim that names the user.
     package let userClaim: String
     /// The types of further claims that the server takes.
     package let claims: [String: ClaimType]
 
-    /// Makes a provider.
     package init(
         name: String, issuer: String, audience: String, keys: Keys, algorithms: Set<SignatureAlgorithm>,
         userClaim: String = "sub", claims: [String: ClaimType] = [:]

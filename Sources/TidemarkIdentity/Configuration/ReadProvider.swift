@@ -1,13 +1,9 @@
 internal import Foundation
 
-/// Reads a provider of the configuration.
 struct ReadProvider {
     /// The folder against which the paths of files are resolved.
     let folder: String
-
-    private static let names = [
-        "name", "issuer", "audience", "keys", "secretFile", "algorithms", "user", "claims",
-    ]
+    private static let names = ["name", "issuer", "audience", "keys", "secretFile", "algorithms", "user", "claims"]
 
     /// Returns the provider; nil if it has problems, which go to the reader.
     func provider(_ value: JSONValue, at place: String, _ reader: inout ConfigurationReader) -> IdentityProvider? {
@@ -86,9 +82,7 @@ struct ReadProvider {
         let place = "\(place).claims"
         var claims: [String: ClaimType] = [:]
         let types = reader.members(value, at: place)
-        for name in types.keys.sorted() {
-            claims[name] = reader.oneOf(ClaimType.allCases, name, of: types, at: place)
-        }
+        for name in types.keys.sorted() { claims[name] = reader.oneOf(ClaimType.allCases, name, of: types, at: place) }
         return claims
     }
 

@@ -6,12 +6,9 @@ internal import TidemarkCore
 
 /// Fetches a provider's published keys over HTTP.
 package struct FetchKeys: Sendable {
-    /// The most bytes of a key set.
     package static let bytesMax = 1 << 20
-
     /// How long the provider may take in total.
     private let patience: Duration
-
     /// The process's connections to providers; they live as long as the process does.
     private static let client = makeClient()
 
@@ -23,7 +20,6 @@ package struct FetchKeys: Sendable {
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
 
-    /// Makes a fetch.
     package init(patience: Duration = .seconds(10)) { self.patience = patience }
 
     /// Whether keys may come from an address: over https, or from this machine.
@@ -34,9 +30,7 @@ package struct FetchKeys: Sendable {
         return scheme == "https" || scheme == "http" && Loopback.contains(host)
     }
 
-    /// Returns the bytes at an address.
-    ///
-    /// - Throws: The reason, in words.
+    /// Returns the bytes at an address; throws the reason, in words.
     func bytes(at url: String) async throws(KeySetProblem) -> [UInt8] {
         guard Self.isSafe(url) else { throw KeySetProblem("the address is neither https nor on this machine") }
         do {

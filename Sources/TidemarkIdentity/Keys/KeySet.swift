@@ -2,7 +2,6 @@ internal import JWTKit
 
 /// The keys that verify a provider's tokens.
 package struct KeySet: Sendable {
-    /// The most keys of a set.
     package static let countMax = 100
     /// The least bytes of the secret of HS256.
     package static let secretBytesMin = 32
@@ -21,14 +20,9 @@ package struct KeySet: Sendable {
     package let unusedKeys: [String]
     /// Whether every token is signed with the only key, the secret, whatever `kid` it states.
     private let isSecret: Bool
-
-    /// The number of keys that the server can use.
     package var count: Int { keys.count }
 
-    /// Reads a JSON Web Key Set.
-    ///
-    /// A key that the server cannot use is left out, because a provider may publish keys for other
-    /// purposes in the same set.
+    /// Reads a JSON Web Key Set, without keys that the server cannot use: a provider may have them for other purposes.
     ///
     /// - Throws: The reason, in words, if the bytes are no such set, or hold too many keys.
     package init(json: [UInt8], algorithms: Set<SignatureAlgorithm>) async throws(KeySetProblem) {
@@ -54,9 +48,7 @@ package struct KeySet: Sendable {
         isSecret = false
     }
 
-    /// Makes the set of a provider that shares a secret with the server.
-    ///
-    /// - Throws: The reason, in words, if the secret is too short.
+    /// Makes the set of a provider that shares a secret with the server; throws if the secret is too short.
     package init(secret: [UInt8]) async throws(KeySetProblem) {
         guard secret.count >= Self.secretBytesMin else {
             throw KeySetProblem("it has \(secret.count) bytes, at least \(Self.secretBytesMin)")
@@ -75,9 +67,7 @@ package struct KeySet: Sendable {
     /// Whether there is a key for tokens with a `kid`, or for tokens without one.
     func contains(_ id: String?) -> Bool { !keys(of: id).isEmpty }
 
-    /// Returns the key for a token.
-    ///
-    /// - Throws: ``TokenRefusal/unknownKey`` or ``TokenRefusal/unfitKey``.
+    /// Returns the key for a token; throws ``TokenRefusal/unknownKey`` or ``TokenRefusal/unfitKey``.
     func key(of id: String?, for algorithm: SignatureAlgorithm) throws(TokenRefusal) -> Key {
         let keys = keys(of: id)
         guard !keys.isEmpty else { throw .unknownKey }
@@ -102,7 +92,6 @@ package struct KeySetProblem: Error, Hashable, Sendable {
 }
 
 extension KeySet.Key {
-    /// Checks the signature of a token.
     func check(_ token: SignedToken) throws(TokenRefusal) {
         let isValid: Bool
         do { isValid = try check.verify(token.signature, signs: token.signedBytes) } catch {

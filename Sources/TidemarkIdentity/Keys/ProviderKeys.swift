@@ -2,11 +2,8 @@ internal import Foundation
 internal import Synchronization
 internal import TidemarkCore
 
-/// The present keys of a provider: read from a file, or fetched now and then.
-///
-/// ``KeyRefresh`` decides when. At most one fetch is in flight, and all who need its result wait for it.
+/// The present keys of a provider; ``KeyRefresh`` decides about fetches, of which at most one is in flight.
 final class ProviderKeys: Sendable {
-    /// The provider.
     let provider: IdentityProvider
     private let fetch: FetchKeys
     private let now: @Sendable () -> Int64
@@ -23,10 +20,7 @@ final class ProviderKeys: Sendable {
         var running: Task<Bool, Never>?
     }
 
-    /// Reads or fetches the keys.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` or ``TidemarkCore/ErrorCode/unavailable`` if
-    ///   there is no usable key.
+    /// Reads or fetches the keys; throws `unusableFile` or `unavailable` if there is no usable one.
     init(of provider: IdentityProvider, fetch: FetchKeys, now: @escaping @Sendable () -> Int64)
         async throws(TidemarkError)
     {
@@ -54,16 +48,12 @@ final class ProviderKeys: Sendable {
 
     /// The number of changes of the keys: equal numbers mean equal keys.
     var generation: Int { state.withLock { $0.generation } }
-
     /// The keys that the server uses, and the reasons why it does not use others.
     var keys: KeySet { state.withLock { $0.keys } }
-
     /// Whether tokens may be verified with the keys: they are not too old.
     var areUsable: Bool { state.withLock { $0.refresh?.areUsable(now: now()) ?? true } }
 
-    /// Returns the key for a token; fetches the keys if they may have changed.
-    ///
-    /// - Throws: ``TokenRefusal``, or ``TidemarkCore/TidemarkError`` while the keys cannot be read.
+    /// Returns the key for a token; fetches the keys if they may have changed, and throws while it cannot read them.
     func key(of id: String?, for algorithm: SignatureAlgorithm) async throws -> KeySet.Key {
         if !areUsable || !keys.contains(id) { _ = await fetchIfAllowed() }
         guard areUsable else { throw Self.unavailable(provider) }
@@ -73,9 +63,7 @@ final class ProviderKeys: Sendable {
         return try keys.key(of: id, for: algorithm)
     }
 
-    /// Fetches the keys if they are due.
-    ///
-    /// - Returns: False if a fetch failed.
+    /// Fetches the keys if they are due; false if a fetch failed.
     func refreshIfDue() async -> Bool {
         guard state.withLock({ $0.refresh?.isDue(now: now()) ?? false }) else { return true }
         return await fetchIfAllowed()

@@ -9,13 +9,10 @@ struct PublishedKey {
     private let id: String?
     private let algorithm: SignatureAlgorithm
     private let key: JWK
-
     /// The most characters of a member: an RSA key of 8,192 bits has 1,366.
     private static let charactersMax = 1_400
 
-    /// Reads a key.
-    ///
-    /// - Throws: The reason why the server cannot use it.
+    /// Reads a key; throws the reason why the server cannot use it.
     init(_ value: JSONValue, algorithms: Set<SignatureAlgorithm>) throws(KeySetProblem) {
         guard let members = value.members, let type = members["kty"]?.text else {
             throw KeySetProblem("it has no type (`kty`)")
@@ -57,9 +54,7 @@ struct PublishedKey {
         }
     }
 
-    /// Makes the key that checks signatures.
-    ///
-    /// The collection holds this key alone and no default, so that no other one can be taken for it.
+    /// Makes the key that checks signatures, alone in its collection, so that no other one can be taken for it.
     func key() async throws(KeySetProblem) -> KeySet.Key {
         let collection = JWTKeyCollection()
         do {

@@ -5,7 +5,6 @@ struct CheckClaims {
     let provider: IdentityProvider
     /// The time, in milliseconds since 1970.
     let now: Int64
-
     /// How far the clocks of provider and server may differ, in milliseconds.
     static let leeway: Int64 = 60_000
     /// The longest life of a token, in milliseconds.
@@ -21,10 +20,7 @@ struct CheckClaims {
         return audience.text == provider.audience || audience.texts?.contains(provider.audience) == true
     }
 
-    /// Returns the user whom the claims name.
-    ///
-    /// The end has no leeway, because a server with a late clock would accept a token that its owner
-    /// takes for dead.
+    /// Returns the user; the end has no leeway, or a late server would accept a token that its owner takes for dead.
     func user(_ payload: [String: JSONValue]) throws(TokenRefusal) -> Caller.User {
         guard payload["iss"]?.text == provider.issuer else { throw .otherIssuer }
         guard isForUs(payload) else { throw .otherAudience }

@@ -23,7 +23,6 @@ package final class ProviderTokens: TokenVerifier {
 
     /// A provider, as `tidemark access check` shows it.
     package struct Summary: Hashable, Sendable {
-        /// The provider's name.
         package let name: String
         /// The number of keys that the server can use.
         package let keys: Int
@@ -31,13 +30,7 @@ package final class ProviderTokens: TokenVerifier {
         package let unusedKeys: [String]
     }
 
-    /// Reads or fetches the keys of all providers.
-    ///
-    /// - Parameters:
-    ///   - providers: The providers.
-    ///   - fetch: Fetches published keys.
-    ///   - now: Returns the time, in milliseconds since 1970.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if a provider has no usable key.
+    /// Reads or fetches the keys of all providers, by milliseconds since 1970; throws if one has no usable key.
     package init(_ providers: [IdentityProvider], fetch: FetchKeys = FetchKeys(), now: @escaping @Sendable () -> Int64)
         async throws(TidemarkError)
     {
@@ -47,7 +40,6 @@ package final class ProviderTokens: TokenVerifier {
         self.now = now
     }
 
-    /// The providers and their keys.
     package var summaries: [Summary] {
         providers.map { provider in
             let keys = provider.keys
@@ -58,16 +50,13 @@ package final class ProviderTokens: TokenVerifier {
     /// The number of tokens that need no verification again.
     package var rememberedTokens: Int { memory.withLock { $0.tokens.count } }
 
-    /// Fetches the keys that are due.
-    ///
-    /// - Returns: The names of the providers whose keys could not be fetched.
+    /// Fetches the keys that are due; returns the names of the providers whose keys could not be fetched.
     package func refreshKeys() async -> [String] {
         var failed: [String] = []
         for provider in providers where await !provider.refreshIfDue() { failed.append(provider.provider.name) }
         return failed
     }
 
-    /// Returns the user whom a token names.
     package func user(_ token: String) async throws -> Caller.User {
         do {
             guard token.utf8.count <= SignedToken.bytesMax else { throw TokenRefusal.tooLong }

@@ -43,7 +43,6 @@ package enum TokenRefusal: String, Error, CaseIterable, Sendable {
         }
     }
 
-    /// The error for the sender.
     var error: TidemarkError {
         TidemarkError(
             .signInNeeded, "The server does not accept this token: \(reason).",

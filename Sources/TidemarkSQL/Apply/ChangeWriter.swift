@@ -15,18 +15,14 @@ package struct ChangeWriter {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Makes a writer for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// A record with its change set.
     fileprivate typealias Item = (changeSet: Int, record: Int)
 
-    /// Writes change sets that together name no record twice.
-    ///
-    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
+    /// Writes change sets that together name no record twice; if it throws, the caller rolls its savepoint back.
     package func write(_ changeSets: [PendingChangeSet], parking: Bool) throws {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
@@ -174,13 +170,10 @@ extension SyncedTable {
     package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
 }
 
-/// Replaces unique values that other records take by placeholders, before the records change or go.
-///
-/// Records whose values nobody takes stay as they are, because a program's triggers see each update.
+/// Replaces unique values by placeholders, only where other records take them: a program's triggers see each update.
 private struct ParkValues {
     private let db: Database
     private let schema: SyncSchema
-    /// The place of the table.
     private let place: Int
     private let table: SyncedTable
     private let changeSets: [PendingChangeSet]
@@ -196,14 +189,7 @@ private struct ParkValues {
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
     }
 
-    /// The lowest placeholder of REAL columns, -2^53.
-    private static let realPlaceholderMin: Int64 = -(1 << 53)
-    /// The lowest placeholder of integer columns, -2^62.
-    private static let integerPlaceholderMin: Int64 = -(1 << 62)
-
-    /// Parks unique values that a record leaves and another one takes.
-    ///
-    /// - Returns: The present values of columns that were parked, by record.
+    /// Parks unique values that a record leaves and another takes; returns the values of parked columns by record.
     func park(_ leaving: [ChangeWriter.Item], taking: [ChangeWriter.Item]) throws -> [RecordID: [Int: Value]] {
         guard !leaving.isEmpty, !taking.isEmpty, !table.uniques.isEmpty || table.hasComputedUniques else { return [:] }
         let adding = Set(
@@ -259,7 +245,6 @@ private struct ParkValues {
         return taken
     }
 
-    /// The values that a record sets, by column.
     private func newValues(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) throws -> [Int: Value] {
         var values: [Int: Value] = [:]
         for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
@@ -289,9 +274,7 @@ private struct ParkValues {
         }
     }
 
-    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
-    ///
-    /// Then computed values are not parked, so only a swap of computed values fails.
+    /// Parks `columns`, or only `fallback` if a computed value rejects placeholders, so that a swap of those fails.
     private func park(
         _ leaving: [ChangeWriter.Item], columns: [Int], orElse fallback: [Int], taken: [Int: Set<[UInt8]>]?
     ) throws -> [RecordID: [Int: Value]] {
@@ -305,7 +288,7 @@ private struct ParkValues {
             let isTaken = taken?.contains { column, values in Self.form(row[column]).map(values.contains) ?? false }
             guard !moving.isEmpty, isTaken ?? true else { continue }
             do { try park(record, moving, number: number) } catch let error as DatabaseError
-                where table.hasComputedUniques && Self.isPlaceholderRejection(error)
+                where table.hasComputedUniques && error.isPlaceholderRejection
             {
                 // The failed statement has no effect.
                 try park(record, moving.filter(fallback.contains), number: number)
@@ -346,20 +329,13 @@ private struct ParkValues {
         return table.partiallyUnique?.contains(table.columns[column].name) ?? false
     }
 
-    /// Whether an expression, or a constraint on its result, failed.
-    ///
-    /// A trigger's failure does not count: the trigger may have ended the transaction.
-    private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
-        switch error.resultCode {
-        case .SQLITE_ERROR: true
-        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
-        default: false
-        }
-    }
-
     private func park(_ record: PendingChangeSet.Record, _ columns: [Int], number: Int) throws {
         guard !columns.isEmpty else { return }
-        let targets = columns.map { "\(SQLText.name(table.columns[$0].name)) = \(placeholder(for: table.columns[$0]))" }
+        let targets = columns.map { place in
+            let column = table.columns[place]
+            let isReferenced = referencedColumns.contains(column.name)
+            return "\(SQLText.name(column.name)) = \(column.placeholder(number: "?1", isReferenced: isReferenced))"
+        }
         let match = table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 2)" }
         let sql = """
             UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
@@ -369,22 +345,6 @@ private struct ParkValues {
         let key = Value.parts(ofKey: record.key)
         try RowValues.read(sql, [.integer(Int64(number))] + key, in: db) { _ in }
     }
-
-    /// Returns the SQL of a placeholder that fits the column's type and equals no other value; `?1` is its number.
-    ///
-    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
-    /// Text placeholders are JSON, because expressions may read JSON. No placeholder is a mere parameter: the text of a
-    /// statement without CHECK constraints must differ from that of an update, which shares the cache.
-    private func placeholder(for column: SyncedTable.Column) -> String {
-        guard column.isNotNull || referencedColumns.contains(column.name) else { return "NULL" }
-        let type = column.type.uppercased()
-        if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
-            return "\(Self.realPlaceholderMin) + ?1"
-        }
-        if ["INT", "NUM", "DEC"].contains(where: type.contains) { return "\(Self.integerPlaceholderMin) + ?1" }
-        let text = #"'"tidemark parked ' || ?1 || '"'"#
-        return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
-    }
 }
 
 /// Finds broken references of staged records, and of children of deleted records.
@@ -392,15 +352,12 @@ package struct ForeignKeyCheck {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Creates a check for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// Whether the current transaction has broken references, by SQLite's own counter.
-    ///
-    /// Needs `PRAGMA foreign_keys = ON` and `PRAGMA defer_foreign_keys = ON`. Reads no rows.
+    /// Whether the transaction has broken references, by SQLite's counter; `defer_foreign_keys` has to be on.
     package var hasUnresolvedReferences: Bool {
         var current: Int32 = 0
         var highest: Int32 = 0
@@ -417,14 +374,11 @@ package struct ForeignKeyCheck {
         try ConnectionFlag.deferForeignKeys.set(true, in: db)
     }
 
-    /// Returns the broken references of a table, by a scan of all its rows.
-    ///
-    /// Call this only after ``hasUnresolvedReferences`` or another check failed.
+    /// Returns the broken references of a table by a scan of all its rows, for use after another check failed.
     package func brokenReferences(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
         try brokenReferences(of: table, rows: "main.\(SQLText.name(table.name)) AS c", limit: limit)
     }
 
-    /// Returns the broken references of records of a table.
     package func brokenReferences(in table: SyncedTable, keys: [String], limit: Int = 20) throws -> [BrokenReference] {
         try brokenReferences(
             of: table,
@@ -454,7 +408,6 @@ package struct ForeignKeyCheck {
             }
     }
 
-    /// Returns the broken references of all tables.
     package func all(limit: Int = 20) throws -> [BrokenReference] {
         try schema.tables.flatMap { try brokenReferences(in: $0, limit: limit) }
     }

@@ -11,16 +11,12 @@ package struct RecordWriter {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Creates a writer for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// Writes the staged records of one change set.
-    ///
-    /// - Returns: The number of staged updates without a record.
-    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
+    /// Writes one change set, and returns its updates without a record; after an error, its caller rolls back.
     @discardableResult package func write(ord: Int) throws -> Int {
         let work = try workByTable(ord)
         for item in work.reversed() where item.counts[.delete] != nil { try delete(item.table, ord) }
@@ -148,9 +144,7 @@ package struct RecordWriter {
 /// has a value; it exists only if some records have one and others do not. Its column `d:name` is the
 /// delta of a column to which records add.
 struct StagedPivot {
-    /// The parenthesised subquery, which a statement names `staged_pivot`.
-    ///
-    /// Its one parameter is the number of the change set.
+    /// The parenthesised subquery, which a statement names `staged_pivot`; its parameter is the change set's number.
     let sql: String
     /// The subquery in the order of staging, for creations.
     let orderedSQL: String

@@ -1,11 +1,9 @@
 import GRDB
 import TidemarkCore
 
-/// Replaces unique values that other records take by placeholders, before the records change.
+/// Parks unique values that other records take: SQLite checks UNIQUE row by row, so a swap would fail in any order.
 ///
-/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order.
-/// With placeholders in place, SQLite compares final values only. Records whose values nobody takes stay
-/// as they are, because the program's triggers see each update.
+/// Records whose values nobody takes stay as they are, because the program's triggers see each update.
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
@@ -13,11 +11,6 @@ struct UniqueParking {
     private let adding: Set<String>
     /// The columns that foreign keys refer to.
     private let referencedColumns: Set<String>
-
-    /// The lowest placeholder of REAL columns, -2^53.
-    private static let realPlaceholderMin: Int64 = -(1 << 53)
-    /// The lowest placeholder of integer columns, -2^62.
-    private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
     init(_ db: Database, table: SyncedTable, in schema: SyncSchema, adding: Set<String> = []) {
         self.db = db
@@ -86,9 +79,7 @@ struct UniqueParking {
         return conditions.joined(separator: " OR ")
     }
 
-    /// Adds the current values of unchanged columns to staged updates.
-    ///
-    /// So the columns are parked too, and the update restores them.
+    /// Adds the current values of unchanged columns to staged updates, so that they are parked, too, and restored.
     private func stageCurrentValues(of columns: [SyncedTable.Column], _ ord: Int) throws {
         let name = SQLText.name(table.name)
         for column in columns {
@@ -107,29 +98,16 @@ struct UniqueParking {
         }
     }
 
-    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
-    ///
-    /// Then computed values are not parked, so only a swap of computed values fails.
+    /// Parks `columns`, or only `fallback` if a computed value rejects placeholders, so that a swap of those fails.
     private func park(
         _ columns: [SyncedTable.Column], orElse fallback: [SyncedTable.Column], where condition: String,
         operation: TidemarkCore.Operation, ord: Int
     ) throws {
         do { try park(columns, where: condition, operation: operation, ord: ord) } catch let error as DatabaseError
-            where table.hasComputedUniques && Self.isPlaceholderRejection(error)
+            where table.hasComputedUniques && error.isPlaceholderRejection
         {
             // The failed statement has no effect.
             try park(fallback, where: condition, operation: operation, ord: ord)
-        }
-    }
-
-    /// Whether an expression, or a constraint on its result, failed.
-    ///
-    /// A trigger's failure does not count: the trigger may have ended the transaction.
-    private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
-        switch error.resultCode {
-        case .SQLITE_ERROR: true
-        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
-        default: false
         }
     }
 
@@ -147,26 +125,43 @@ struct UniqueParking {
         }
         let targets = zip(moving, moves).map { column, move in
             let columnName = SQLText.name(column.name)
-            return "\(columnName) = CASE WHEN \(move) THEN \(placeholder(for: column)) ELSE \(name).\(columnName) END"
+            let isReferenced = referencedColumns.contains(column.name)
+            let placeholder = column.placeholder(number: "staged_pivot.rec", isReferenced: isReferenced)
+            return "\(columnName) = CASE WHEN \(move) THEN \(placeholder) ELSE \(name).\(columnName) END"
         }
         let taken = "(\(moves.joined(separator: " OR "))) AND (\(condition))"
         try db.cachedStatement(sql: pivot.updateSQL(targets, where: taken)).execute(arguments: [ord])
     }
+}
 
-    /// Returns the SQL of a placeholder that fits the column's type and equals no other value.
+extension SyncedTable.Column {
+    private static let realPlaceholderMin: Int64 = -(1 << 53)
+    private static let integerPlaceholderMin: Int64 = -(1 << 62)
+
+    /// Returns the SQL of a placeholder that fits the type and equals no other value; `number` is SQL, unique per row.
     ///
-    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
-    /// Text placeholders are JSON, because expressions may read JSON.
-    private func placeholder(for column: SyncedTable.Column) -> String {
-        guard column.isNotNull || referencedColumns.contains(column.name) else { return "NULL" }
-        let type = column.type.uppercased()
+    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference. Text placeholders
+    /// are JSON, because expressions may read JSON. No placeholder is a mere parameter: the text of a statement without
+    /// CHECK constraints must differ from that of an update, which shares the cache.
+    func placeholder(number: String, isReferenced: Bool) -> String {
+        guard isNotNull || isReferenced else { return "NULL" }
+        let type = type.uppercased()
         if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
-            return "\(Self.realPlaceholderMin) + staged_pivot.rec"
+            return "\(Self.realPlaceholderMin) + \(number)"
         }
-        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
-            return "\(Self.integerPlaceholderMin) + staged_pivot.rec"
-        }
-        let text = #"'"tidemark parked ' || staged_pivot.rec || '"'"#
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) { return "\(Self.integerPlaceholderMin) + \(number)" }
+        let text = #"'"tidemark parked ' || \#(number) || '"'"#
         return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
+    }
+}
+
+extension DatabaseError {
+    /// Whether an expression or its constraint failed; not a trigger, which may have ended the transaction.
+    var isPlaceholderRejection: Bool {
+        switch resultCode {
+        case .SQLITE_ERROR: true
+        case .SQLITE_CONSTRAINT: extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
+        default: false
+        }
     }
 }

@@ -3,18 +3,14 @@ package import TidemarkCore
 
 /// Captures writes to new columns that preceded the renewal of the triggers.
 ///
-/// A migration often adds a column and fills it at once, but the engine renews the triggers only when
-/// it next opens the file. Rows whose new columns differ from the backfill were changed in between,
-/// so they are captured as updates.
+/// A migration often adds a column and fills it at once, but the engine renews the triggers only when it next opens the
+/// file. Rows whose new columns differ from the backfill were changed in between, so they are captured as updates.
 package struct CaptureAddedColumns {
     private let table: SyncedTable
     private let before: [String: String]
     private let condition: String
 
-    /// Creates a capture of the rows `t` of a table that meet a condition.
-    ///
-    /// `before` are the backfill values of the added columns, by name, as SQL expressions over `t`.
-    /// Without a condition, rows that differ from them are captured.
+    /// Creates a capture of the rows `t` that meet a condition, or differ from `before`: backfills by column, as SQL.
     package init(_ table: SyncedTable, before: [String: String], where condition: String? = nil) {
         self.table = table
         self.before = before
@@ -33,7 +29,6 @@ package struct CaptureAddedColumns {
 
 /// Creates capture entries for rows written before capture was installed.
 package enum CaptureRows {
-    /// Captures rows of a newly synced table as created.
     package static func captureAsCreated(_ table: SyncedTable, where condition: String = "true", in db: Database) throws
     {
         let old = table.columns.map { _ in "NULL" }
@@ -66,12 +61,8 @@ package enum CaptureRows {
     }
 }
 
-/// The default value of a column.
 package enum DefaultValue {
-    /// Returns the stored default in canonical JSON.
-    ///
-    /// The result is `null` unless the default is a literal. SQLite adds columns with literal
-    /// defaults only; computed values of a rebuilt table are captured as edits.
+    /// Returns a literal default in canonical JSON, else `null`: computed values of a rebuilt table count as edits.
     package static func json(_ column: SyncedTable.Column, in db: Database) throws -> String {
         guard let literal = column.defaultSQL, isLiteral(literal) else { return "null" }
         let type = column.affinity == "BLOB" ? "" : column.affinity

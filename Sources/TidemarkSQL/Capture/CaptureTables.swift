@@ -48,9 +48,7 @@ package enum CaptureTables {
         ) WITHOUT ROWID;
         """
 
-    /// Creates missing capture tables and triggers for `schema`, and drops triggers of other tables.
-    ///
-    /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
+    /// Creates missing capture tables and triggers, and drops other tables' triggers; `guardsNewIds` is for devices.
     package static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
         try db.execute(sql: guardsNewIds ? commonSQL + namedSQL : commonSQL)
         let present = try Present(db)
@@ -63,7 +61,6 @@ package enum CaptureTables {
 
     /// The triggers and indexes of a file, read once for all tables.
     private struct Present {
-        /// The statements of the triggers, by name.
         let triggers: [String: String]
         /// The names of the triggers in lower case, in which SQLite compares them.
         let triggerNames: Set<String>
@@ -88,10 +85,7 @@ package enum CaptureTables {
         }
     }
 
-    /// Returns the captured tables without triggers: another program dropped and recreated them.
-    ///
-    /// Later writes to such a table were not captured. A renamed table keeps its triggers under its
-    /// new name.
+    /// Returns the captured tables without triggers, which missed writes since a program dropped and recreated them.
     package static func rebuiltTables(of schema: SyncSchema, in db: Database) throws -> [String] {
         let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
         let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
@@ -103,17 +97,12 @@ package enum CaptureTables {
         }.map(\.name)
     }
 
-    /// The prefixes of trigger names.
     private static let prefixes = [
         "before_insert", "before_update", "after_insert", "after_update", "after_delete", "evicted_insert",
         "evicted_update", "evicted_delete", "guard_key", "named_insert",
     ].map { "tidemark_\($0)_" }
 
-    /// Creates the capture tables and triggers of one table.
-    ///
-    /// A trigger that moved to another table with a rename is recreated on this one.
-    ///
-    /// - Returns: The names of the table's triggers.
+    /// Creates the capture tables and triggers of one table, also after a rename; returns the names of its triggers.
     private static func install(_ table: SyncedTable, guardsNewIds: Bool, over present: Present, in db: Database)
         throws -> [String]
     {
@@ -170,16 +159,12 @@ package enum CaptureTables {
         for sql in statements where !currentStatements.contains(sql) { try db.execute(sql: sql) }
     }
 
-    /// Captures evicted rows that no `AFTER` trigger captured, because the evicting write did not finish.
-    ///
-    /// Call this before coalescing captured changes, and only while no other statement runs.
+    /// Captures evicted rows of writes that did not finish; call it before coalescing, while no other statement runs.
     package static func captureLeftoverEvictions(_ schema: SyncSchema, in db: Database) throws {
         try captureLeftoverEvictions(of: tablesWithCaptures(schema, in: db), in: db)
     }
 
-    /// Captures the evicted rows of tables with captured changes.
-    ///
-    /// - Returns: Whether there may have been any.
+    /// Captures the evicted rows of tables with captured changes; returns whether there may have been any.
     @discardableResult static func captureLeftoverEvictions(of tables: [SyncedTable], in db: Database) throws -> Bool {
         let notes = tables.map { "EXISTS (SELECT 1 FROM \(SQLText.name(evicted($0))))" }
         let hasAny = try Bool.fetchOne(
@@ -195,7 +180,6 @@ package enum CaptureTables {
         return true
     }
 
-    /// Returns the tables with captured changes.
     private static func tablesWithCaptures(_ schema: SyncSchema, in db: Database) throws -> [SyncedTable] {
         try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl"))
             .compactMap { schema.byName[$0] }
@@ -234,9 +218,7 @@ package enum CaptureTables {
         }
     }
 
-    /// Creates a table of captured rows, or adds the columns that the synced table has gained.
-    ///
-    /// Its rows stay: they are edits that the device has not drained into its outbox yet.
+    /// Creates a table of captured rows, or adds new columns to it; its rows stay, as edits before the outbox.
     private static func install(_ table: String, head: String, columns: [String], in db: Database) throws {
         let name = SQLText.name(table)
         try db.execute(sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))")
@@ -245,10 +227,7 @@ package enum CaptureTables {
         for column in newColumns { try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))") }
     }
 
-    /// Renames the capture columns of renamed columns; `columns` maps old names to new ones.
-    ///
-    /// SQLite rewrites the triggers on a rename, but they still write to the old capture columns.
-    /// Captured rows stay.
+    /// Renames capture columns, by old name, because SQLite's rename leaves triggers that write to the old ones.
     package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database) throws {
         let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
         for (name, sides) in rows {
@@ -289,9 +268,7 @@ package enum CaptureTables {
         }
     }
 
-    /// Gives the captured rows of a table other integer keys, since a number.
-    ///
-    /// `mapping` is a table with a row for each key.
+    /// Gives a table's captured rows since a number other integer keys; `mapping` is a table with a row for each key.
     package static func renumber(
         _ table: SyncedTable, by mapping: String, from former: String, to new: String, since first: Int64 = .min,
         in db: Database
@@ -316,14 +293,11 @@ package enum CaptureTables {
 
     /// Returns the name of the table with the captured rows of a table.
     package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
-
     /// Returns the name of the table with copies of rows that a `REPLACE` may evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
 }
 
-/// The captured changes of a zone, reduced to one effect a record.
-///
-/// A changed key is a deletion and a creation; ``TidemarkCore/CapturedPath`` reduces the changes of a record.
+/// A zone's captured changes, each record's reduced by ``TidemarkCore/CapturedPath``; a changed key is two effects.
 package struct CapturedEffects {
     private let db: Database
     private let schema: SyncSchema
@@ -338,10 +312,7 @@ package struct CapturedEffects {
         self.schema = schema
     }
 
-    /// Passes on each record's effect: tables in the schema's order, records that changed once first.
-    ///
-    /// - Returns: Whether anything was captured.
-    /// - Throws: `DatabaseError`, or the error of `body`.
+    /// Passes on each record's effect, by the schema's tables, records that changed once first; false without any.
     @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> Bool {
         found.tables = []
         guard let counts = try counts() else { return false }
@@ -438,9 +409,7 @@ package struct CapturedEffects {
         return (oldKey ?? newKey).map { [($0, (old, new))] } ?? []
     }
 
-    /// Returns the hashes of the keys that captured changes of a table name more than once.
-    ///
-    /// Two keys of one hash count as one: then both stay in memory until the end, which does no harm.
+    /// Returns the hashes of keys that captured changes name more than once; keys of one hash harmlessly count as one.
     private func repeatedKeys(of place: Int) throws -> Set<Int> {
         let table = schema.tables[place]
         let layout = schema.layouts[place]
@@ -467,7 +436,6 @@ package struct CapturedEffects {
 }
 
 extension String.UTF8View {
-    /// A hash of the bytes.
     fileprivate var hashed: Int {
         var hasher = Hasher()
         for byte in self { hasher.combine(byte) }

@@ -1,11 +1,8 @@
 import Foundation
 import TidemarkCore
 
-/// The SQL text of one table's capture triggers.
-///
-/// A pure function of the table.
+/// The SQL text of one table's capture triggers, a pure function of the table.
 struct CaptureTriggers {
-    /// A trigger's name and statement.
     struct Trigger {
         let name: String
         let sql: String
@@ -104,10 +101,9 @@ struct CaptureTriggers {
     // table may run completely: foreign key actions of evicted rows, and the app's triggers. And the
     // second trigger may not run: SQLite can ignore the write, or an eviction can delete its row.
     //
-    // So no trigger needs to know which notes are its own. A note always equals its row: triggers
-    // update it with the row and delete it with the row. If a note's row is gone, the row was evicted,
-    // and any trigger may capture that. A leftover note does no harm; `CaptureTables` deletes it
-    // while no statement runs.
+    // So no trigger needs to know which notes are its own. A note always equals its row: triggers update it with the
+    // row and delete it with the row. If a note's row is gone, the row was evicted, and any trigger may capture that. A
+    // leftover note does no harm; `CaptureTables` deletes it while no statement runs.
 
     /// Copies the rows whose key or unique values equal the new row's.
     private func rememberEvictable(changed: Bool) -> String {
@@ -119,10 +115,7 @@ struct CaptureTriggers {
         """
     }
 
-    /// The end of a query for the rows whose key or unique values equal the new row's.
-    ///
-    /// It is the trigger's condition as well: mostly there is no such row, and the trigger opens no
-    /// table for writing.
+    /// The end of a query for rows whose key or unique values equal the new row's, and the condition of a trigger.
     private func evictable(changed: Bool) -> String {
         let matches = ([key] + uniqueIndexes).map(collides)
         let other = changed ? " AND NOT \(match(table.key, left: "e", right: "OLD"))" : ""
@@ -155,10 +148,7 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
-    /// Returns the condition that a note collides with another row in a unique index.
-    ///
-    /// Columns of notes have no type. A `+` removes the other column's type, so that SQLite can use
-    /// the index.
+    /// Returns the condition that a note collides with a row; `+` removes the row's type, so that the index fits.
     private func matchesNote(_ index: UniqueIndex, alias: String = "e.", row: String = "NEW") -> String {
         let pairs = index.columns.map { column in
             let noteColumn = "\(alias)\(SQLText.name("old_" + column.name))"
@@ -167,15 +157,13 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
-    /// The condition that there are notes.
     private var hasNotes: String { "EXISTS (SELECT 1 FROM \(evicted))" }
 
     /// Captures the rows that the new row evicted as deleted.
     ///
-    /// These are notes that collide with the new row, and whose row is gone or has the new row's key.
-    /// Separate triggers run this, so that a write without evictions does not pay for it. They may
-    /// fire before or after the row's own triggers. They use no window functions, because the file must
-    /// stay readable for SQLite builds without them.
+    /// These are notes that collide with the new row, and whose row is gone or has the new row's key. Separate triggers
+    /// run this, so that a write without evictions does not pay for it. They may fire before or after the row's own
+    /// triggers. They use no window functions, because the file must stay readable for SQLite builds without them.
     private func captureEvicted(except ownNote: (_ note: String) -> String = { _ in "false" }) -> String {
         func condition(_ note: String) -> String {
             let collisions = ([key] + uniqueIndexes).map { matchesNote($0, alias: "\(note).") }
@@ -186,10 +174,7 @@ struct CaptureTriggers {
         return captureNotes(where: condition("e"), countLater: "(\(later))")
     }
 
-    /// Captures all notes whose row is gone as deleted.
-    ///
-    /// The file does not store this statement. So it may use window functions, and takes time linear
-    /// in the notes.
+    /// Captures all notes whose row is gone as deleted, in linear time: no file stores its window functions.
     var captureAllEvicted: String {
         captureNotes(where: isGone("e"), countLater: "(count(*) OVER () - row_number() OVER ())")
     }
@@ -198,9 +183,7 @@ struct CaptureTriggers {
         "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, left: "t", right: note, rightSide: "old_")))"
     }
 
-    /// Captures the notes `e` that meet a condition.
-    ///
-    /// `countLater` is the SQL of how many of them follow the note.
+    /// Captures the notes `e` that meet a condition; `countLater` is the SQL of how many of them follow the note.
     private func captureNotes(where condition: String, countLater: String) -> String {
         let none = Array(repeating: "NULL", count: columns.count)
         let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
@@ -217,7 +200,6 @@ struct CaptureTriggers {
             """
     }
 
-    /// Updates the note of an updated row.
     private var updateNote: String {
         let values = noteNames.map { "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))" }
         return """
@@ -290,9 +272,7 @@ struct CaptureTriggers {
             """
     }
 
-    /// Rejects a new id that no server and no device can hold.
-    ///
-    /// A program may choose any other id, as with text keys.
+    /// Rejects a new id that no server and no device can hold; a program may choose any other, as with text keys.
     private var idGuard: String {
         let message = """
             tidemark: \(table.key[0]) of a new record of \(table.name) lies outside -2^52 to 2^53: leave \

@@ -3,10 +3,9 @@ package import TidemarkCore
 
 /// Coalesces captured changes of a range of sequence numbers into one change per record.
 ///
-/// The statements compare a record's first old row with its last new row: updates merge, a record
-/// created and deleted within the range vanishes, and so does an update that changed nothing. A
-/// changed key becomes a deletion and a creation. The result goes to `temp.tidemark_reduced`; no
-/// row passes through Swift.
+/// The statements compare a record's first old row with its last new row: updates merge, a record created and deleted
+/// within the range vanishes, and so does an update that changed nothing. A changed key becomes a deletion and a
+/// creation. The result goes to `temp.tidemark_reduced`; no row passes through Swift.
 ///
 /// ``TidemarkCore/CapturedPath`` tells how the first and the last row are found.
 package enum ReduceCapture {
@@ -62,17 +61,13 @@ package enum ReduceCapture {
         return count
     }
 
-    /// Deletes the captured changes numbered `range`.
     package static func deleteCaptures(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database) throws {
+        let bounds: StatementArguments = [range.lowerBound, range.upperBound]
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
-            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(arguments: [
-                range.lowerBound, range.upperBound,
-            ])
+            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(arguments: bounds)
         }
-        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?").execute(arguments: [
-            range.lowerBound, range.upperBound,
-        ])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?").execute(arguments: bounds)
     }
 
     /// Returns the sequence numbers of all captured changes; nil if there are none.
@@ -83,9 +78,7 @@ package enum ReduceCapture {
         return first...last
     }
 
-    /// Captures evicted rows that no trigger captured, then returns ``pendingRange(in:)``.
-    ///
-    /// Call this only while no other statement runs on the connection.
+    /// Captures evicted rows, then returns ``pendingRange(in:)``; only while no other statement runs on the connection.
     package static func collectPending(_ schema: SyncSchema, in db: Database) throws -> ClosedRange<Int64>? {
         guard try pendingRange(in: db) != nil else { return nil }
         try CaptureTables.captureLeftoverEvictions(schema, in: db)
@@ -205,9 +198,7 @@ package enum ReduceCapture {
             """
     }
 
-    /// The SQL condition for an update that changes its record's key.
-    ///
-    /// General keys compare as canonical text: SQLite may call two distinct keys equal.
+    /// The SQL condition that an update changes its key; as text, since SQLite may call distinct general keys equal.
     private static func keyChangeCondition(_ table: SyncedTable) -> String {
         guard table.keyKind == .general else {
             return table.key.map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }.joined(

@@ -5,9 +5,8 @@ package import TidemarkCore
 
 /// The canonical content hash of tables, computed from their rows.
 ///
-/// A row is hashed as `key TAB object LF`, both in canonical JSON; rows are ordered by the bytes of
-/// the key. So the digests of two files agree exactly if their rows do. Page layout, insertion order
-/// and SQLite version do not matter.
+/// A row is hashed as `key TAB object LF`, both in canonical JSON; rows are ordered by the bytes of the key. So the
+/// digests of two files agree exactly if their rows do. Page layout, insertion order and SQLite version do not matter.
 package enum Digest {
     /// Computes the digest of a file's synced tables; `zone` and `revision` only label the result.
     package static func compute(_ db: Database, schema: SyncSchema, zone: String, revision: Int64) throws -> ZoneDigest

@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -47,10 +46,7 @@ enum FingerprintFunctions {
         SQLFunctions.result(context, Array((sum?.pointee ?? .none).hex.utf8))
     }
 
-    /// Hashes the argument `row`: the first 16 bytes of SHA-256 of table, TAB, key, TAB, row.
-    ///
-    /// Canonical JSON contains no TAB, so no two rows have the same text. The result is nil if there
-    /// is no row.
+    /// Hashes the argument `row`: the first 16 bytes of SHA-256 of table, TAB, key, TAB, row; nil if there is no row.
     private static func hash(_ values: Values?, row: Int, _ text: inout [UInt8]) -> Fingerprint? {
         guard sqlite3_value_type(values?[row]) != SQLITE_NULL else { return nil }
         text.removeAll(keepingCapacity: true)
@@ -59,21 +55,13 @@ enum FingerprintFunctions {
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[1]), of: values?[1])
         text.append(UInt8(ascii: "\t"))
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[row]), of: values?[row])
-        return hash(text)
-    }
-
-    private static func hash(_ bytes: some DataProtocol) -> Fingerprint {
-        SHA256.hash(data: bytes).withUnsafeBytes {
-            Fingerprint(
-                high: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
-                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
-        }
+        return Fingerprint(hashOf: text)
     }
 
     private static func hashText(_ context: OpaquePointer?, _ values: Values?) {
         guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         let text = CanonicalJSON.bytes(address, of: values?[0])
-        SQLFunctions.result(context, Array(hash(UnsafeRawBufferPointer(text)).hex.utf8))
+        SQLFunctions.result(context, Array(Fingerprint(hashOf: Array(text)).hex.utf8))
     }
 
     // MARK: The order of members
@@ -91,9 +79,7 @@ enum FingerprintFunctions {
         SQLFunctions.result(context, output)
     }
 
-    /// Returns the members of a JSON object without white space.
-    ///
-    /// `name` has the bytes between the quotes of the name, `all` the bytes of the whole member.
+    /// Returns the members of a JSON object without white space: the bytes in the name's quotes, and of the member.
     private static func members(of json: UnsafeBufferPointer<UInt8>) -> [(
         name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>
     )] {

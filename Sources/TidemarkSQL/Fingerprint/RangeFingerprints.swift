@@ -3,9 +3,8 @@ package import TidemarkCore
 
 /// Computes fingerprints of key ranges, to find the records that differ on two sides.
 ///
-/// All ranges are in `temp.tidemark_range`, and one statement per table computes them. It finds
-/// integer keys by the table's own index, and other keys by one scan in which each row looks up its
-/// range.
+/// All ranges are in `temp.tidemark_range`, and one statement per table computes them. It finds integer keys by the
+/// table's own index, and other keys by one scan in which each row looks up its range.
 package struct RangeFingerprints {
     static let sql = """
         CREATE TEMP TABLE tidemark_range (
@@ -17,15 +16,12 @@ package struct RangeFingerprints {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Prepares fingerprints of the tables of `schema` on a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// Counts and fingerprints the rows of this file in each range.
-    ///
-    /// Ranges of one table must not overlap.
+    /// Counts and fingerprints the rows of this file in each range; ranges of one table must not overlap.
     package func measure(_ ranges: [KeyRange]) throws -> [KeyRange] {
         try load(ranges)
         var results = ranges
@@ -53,9 +49,7 @@ package struct RangeFingerprints {
         return results
     }
 
-    /// Divides each range into up to `ways` parts with similar numbers of rows, and measures them.
-    ///
-    /// A range without rows is not divided.
+    /// Divides each range that has rows into up to `ways` parts with similar numbers of rows, and measures them.
     package func split(_ ranges: [KeyRange], ways: Int) throws -> [KeyRange] {
         try load(ranges)
         var bounds: [Int: [KeyRange.Bound]] = [:]
@@ -100,9 +94,7 @@ package struct RangeFingerprints {
         }
     }
 
-    /// Returns a query for the rows in the ranges of `temp.tidemark_range`.
-    ///
-    /// Its columns are `ord`, `place` (the sort key), `key` and `image`.
+    /// Returns a query for rows in the ranges of `temp.tidemark_range`: `ord`, `place` (sort key), `key`, `image`.
     package static func rows(of table: SyncedTable) -> String {
         let name = SQLText.name(table.name)
         let literal = SQLText.literal(table.name)
@@ -136,8 +128,6 @@ package struct RangeFingerprints {
             WHERE key_range.high IS NULL OR keyed_row.key < key_range.high
             """
     }
-
-    // MARK: Private
 
     private func tables(of ranges: [KeyRange]) -> [SyncedTable] {
         let names = Set(ranges.map(\.table))

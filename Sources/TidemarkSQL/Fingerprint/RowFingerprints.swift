@@ -1,23 +1,18 @@
 package import GRDB
 package import TidemarkCore
 
-/// Computes fingerprints of rows, with one statement per table.
-///
-/// See ``TidemarkCore/Fingerprint``.
+/// Computes fingerprints of rows (``TidemarkCore/Fingerprint``), with one statement per table.
 package struct RowFingerprints {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Prepares fingerprints of the tables of `schema` on a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// Computes the fingerprint of all rows of all tables.
     package func all() throws -> Fingerprint { try schema.tables.map(rows).reduce(.none, +) }
 
-    /// Computes the fingerprint of all rows of a table.
     package func rows(of table: SyncedTable) throws -> Fingerprint {
         try sum(
             table, key: RowJSON.key(table, alias: "table_row."), after: RowJSON.image(table, prefix: "table_row."),
@@ -52,9 +47,7 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
-    /// Computes by how much the records in `temp.tidemark_confirmed` changed since their confirmation.
-    ///
-    /// For a record with unsent changes the list has the new row, otherwise the table has it.
+    /// Computes by how much the records in `temp.tidemark_confirmed`, which has the new rows of unsent ones, changed.
     package func confirmedDifference() throws -> Fingerprint {
         let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in

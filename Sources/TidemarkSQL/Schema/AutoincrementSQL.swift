@@ -4,13 +4,10 @@ import TidemarkCore
 
 /// Adds AUTOINCREMENT to an integer-keyed table, so that a plain `INSERT` on a device draws a temporary id.
 ///
-/// It edits the statement's text and has SQLite read the result. If the new table differs in more than
-/// AUTOINCREMENT, the device uses the original statement; the table's guard trigger then explains the
-/// missing keyword.
+/// It edits the statement's text and has SQLite read the result. If the new table differs in more than AUTOINCREMENT,
+/// the device uses the original statement; the table's guard trigger then explains the missing keyword.
 enum AutoincrementSQL {
-    /// Returns the statement to use on a device.
-    ///
-    /// `objects` names the functions and collations that this process may lack.
+    /// Returns the statement for a device; `objects` names the functions and collations that this process may lack.
     static func rewritten(_ table: SyncedTable, _ objects: FileObjects) throws -> String {
         guard table.keyKind == .integer, !table.isAutoincrement, !table.hasRowidKey else { return table.sql }
         for candidate in candidates(table) { if try isSameTable(candidate, as: table, objects) { return candidate } }

@@ -8,7 +8,6 @@ import TidemarkCore
 struct FindKey {
     let db: Database
     let table: String
-    /// The table's synced columns.
     let columns: [SyncedTable.Column]
     /// The names of all columns in lower case, generated ones included.
     let allNames: Set<String>
@@ -22,7 +21,6 @@ struct FindKey {
     /// The name of the rowid; nil if columns have all of its names.
     private var rowid: String? { SyncedTable.rowidNames.first { !allNames.contains($0) } }
 
-    /// Whether a key is the rowid.
     func isRowid(_ key: [String]) -> Bool { key.count == 1 && key.first == rowid }
 
     private func isUsable(_ key: [String]) -> Bool {

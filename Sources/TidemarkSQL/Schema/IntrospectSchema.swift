@@ -1,30 +1,23 @@
 package import GRDB
 package import TidemarkCore
 
-/// The tables of a SQLite file that can be synced.
-///
-/// There is no SQL parser: SQLite's pragmas describe the tables.
+/// The tables of a SQLite file that can be synced, as SQLite's pragmas describe them: there is no SQL parser.
 package struct SchemaIntrospection {
-    /// The candidates for syncing.
     package let tables: [SyncedTable]
     /// The names of virtual tables, their shadow tables and tables of a platform, which stay local to the file.
     package let skippedTables: [String]
     /// The names of the file's objects, in lower case; none if it was made from known tables.
     let objectNames: Set<String>
-
     /// Tables that a platform writes into each file for itself: Android keeps the language of the phone there.
     private static let platformTables: Set<String> = ["android_metadata"]
 
-    /// Creates an introspection of known tables.
     init(tables: [SyncedTable]) {
         self.tables = tables
         skippedTables = []
         objectNames = []
     }
 
-    /// Reads the schema of the main database.
-    ///
-    /// Tables in `excluding` stay local to the file. Without `traits`, the file's own bookkeeping has them.
+    /// Reads the main database's schema; `excluding` stays local; without `traits`, the file's bookkeeping has them.
     package init(_ db: Database, excluding: Set<String> = [], traits: [String: TableTraits]? = nil) throws {
         let traits = try traits ?? TraitTable.read(in: db)
         let rows = try Row.fetchAll(
@@ -62,9 +55,7 @@ package struct SchemaIntrospection {
         Set(try String.fetchAll(db, sql: "SELECT name FROM main.sqlite_master").map { $0.lowercased() })
     }
 
-    /// Returns the tables in which the virtual tables keep their content.
-    ///
-    /// SQLite knows those of its own modules. Those of a module that it does not have are known by name.
+    /// Returns the tables in which virtual tables keep their content, by name those of modules that SQLite lacks.
     package static func moduleTables(in db: Database) throws -> Set<String> {
         let hasModules = try Bool.fetchOne(
             db,
@@ -89,10 +80,7 @@ package struct SchemaIntrospection {
         )
     }
 
-    /// Compiles each view by itself.
-    ///
-    /// `pragma_table_list` compiles those that are not, and GRDB gathers the tables that a statement reads, in
-    /// time quadratic in their number.
+    /// Compiles each view by itself: GRDB takes quadratic time for those that `pragma_table_list` compiles at once.
     private static func compileViews(in db: Database) throws {
         let names = try String.fetchAll(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'view'")
         for name in names {

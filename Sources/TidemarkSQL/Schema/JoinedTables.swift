@@ -1,11 +1,8 @@
 package import GRDB
 package import TidemarkCore
 
-/// The synced tables of a zone in a new file: a device's, as it makes them at its join, or an ordinary copy's.
-///
-/// A server makes them in memory before it serves tables, so that it refuses there what devices would refuse.
+/// The synced tables of a zone in a new file; a server makes them in memory first, to refuse what devices would refuse.
 package struct JoinedTables {
-    /// What the file is for.
     package enum Use {
         /// A device, whose new records draw ids of their own.
         case device
@@ -15,8 +12,6 @@ package struct JoinedTables {
 
     private let schema: SyncSchema
     private let db: Database
-
-    /// The statements of the indexes.
     package var indexes: [String] { schema.tables.flatMap(\.indexSQL) }
 
     /// Creates the tables, without indexes: rows arrive faster so.
@@ -30,9 +25,7 @@ package struct JoinedTables {
         if use == .device { try TraitTable.store(schema.tables, in: db) }
     }
 
-    /// Creates the indexes, and returns the tables as the file has them now.
-    ///
-    /// A reference may need a unique index of its parent, so nothing judges the tables before.
+    /// Creates the indexes, without which nothing judges the tables, as references may need them; returns the tables.
     package func index() throws -> SyncSchema {
         for index in indexes { try db.execute(sql: index) }
         // The file may have local tables by now.
@@ -42,9 +35,7 @@ package struct JoinedTables {
         return try SchemaIntrospection(tables: tables).makeSchema(policies: schema.policies)
     }
 
-    /// Tries a join of an empty zone with these tables.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with what a device would refuse.
+    /// Tries a join of an empty zone; throws ``TidemarkCore/UnsyncableSchema`` with what a device would refuse.
     package static func tryJoin(_ schema: SyncSchema) throws {
         let text = try SchemaText.encode(schema)
         let problems: [SchemaProblem]

@@ -1,14 +1,9 @@
 package import GRDB
 
-/// The table in which GRDB's migrator keeps the names of the migrations that a file has had.
-///
-/// It is not synced, because each program migrates its own file. A new device gets the names with the
-/// zone's tables, since these have had the migrations.
+/// The table of GRDB's migrator with the migrations of a file; not synced, but a new device gets them with the tables.
 package enum MigratorTable {
-    /// The table's name.
     package static let name = "grdb_migrations"
 
-    /// Returns the names of the migrations that a file has had, sorted.
     package static func migrations(in db: Database) throws -> [String] {
         let exists = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('\(name)', 'main') WHERE name = 'identifier')"
         guard try Bool.fetchOne(db.cachedStatement(sql: exists)) == true else { return [] }
@@ -17,7 +12,6 @@ package enum MigratorTable {
                 sql: "SELECT identifier FROM main.\(name) WHERE typeof(identifier) = 'text' ORDER BY identifier"))
     }
 
-    /// Notes migrations that a file's tables have had.
     package static func add(_ migrations: [String], in db: Database) throws {
         guard !migrations.isEmpty else { return }
         try db.execute(sql: "CREATE TABLE IF NOT EXISTS main.\(name) (identifier TEXT NOT NULL PRIMARY KEY)")

@@ -6,7 +6,6 @@ package import TidemarkCore
 /// The result depends on the statements only. A server runs it to learn what its file's triggers do, and
 /// a device to learn which of a server's statements it can accept.
 package struct ObjectTrial {
-    /// A trigger's effects.
     package struct Effects: Hashable, Sendable {
         /// The table or view that fires it.
         package let target: String
@@ -16,7 +15,6 @@ package struct ObjectTrial {
         package let writesSynced: Bool
         /// The functions that it calls and that this process does not have.
         package let unknownFunctions: Set<String>
-
         /// Whether it only maintains local and virtual tables, so that it runs for the server's rows as well.
         package var feedsLocalTables: Bool { !written.isEmpty && !writesSynced }
     }
@@ -37,19 +35,11 @@ package struct ObjectTrial {
     package private(set) var unknownCalls: [String: Set<String>] = [:]
     /// All collations that this process does not have.
     package private(set) var unknownCollations: Set<String> = []
-
     private let scratch: ScratchSchema
     private let permits: (_ function: String) throws -> Bool
     private var targets: [String: String] = [:]
 
-    /// Tries objects out.
-    ///
-    /// - Parameters:
-    ///   - objects: The objects, in the order of their creation.
-    ///   - tables: The statements of the tables and indexes beside which they stand.
-    ///   - synced: The names of the synced tables.
-    ///   - permits: Whether a statement may call a function that is not SQLite's own, or that is dangerous.
-    /// - Throws: `DatabaseError` if the scratch database cannot be made or read; what `permits` throws.
+    /// Tries objects out in their order, beside the statements `tables`; `permits` judges functions not SQLite's own.
     package init(
         _ objects: [FileObjects.Object], beside tables: [FileObjects.Object], synced: Set<String>,
         permitting permits: @escaping (_ function: String) throws -> Bool = { _ in true }
@@ -182,7 +172,6 @@ package struct ObjectTrial {
 }
 
 extension SyncSchema {
-    /// The statements of the tables and their indexes.
     package var tableStatements: [FileObjects.Object] {
         tables.flatMap { table in
             [FileObjects.Object(kind: .table, name: table.name, sql: table.sql)]

@@ -25,9 +25,7 @@ package enum ProgramFunctions {
         return "calls \(names.joined(separator: ", ")), which SQLite does not have; join with \(options) to have it"
     }
 
-    /// Lets a connection compile triggers that call functions of the program's own.
-    ///
-    /// A connection that has such a function keeps it. Elsewhere a call fails; a guarded trigger makes none.
+    /// Lets a connection compile triggers with functions that it lacks; a call fails, but a guarded trigger makes none.
     package static func addStandIns(_ objects: FileObjects, to db: Database) {
         for name in objects.functions where !has(name, db) { addStandIn(name, to: db) }
         addCollations(objects.collations, to: db)
@@ -69,9 +67,7 @@ package enum ProgramFunctions {
         )
     }
 
-    /// Adds the stand-ins that a zone's or a device's file names; none in another file.
-    ///
-    /// - Returns: The collations.
+    /// Adds the stand-ins that a zone's or a device's file names, none in another file; returns the collations.
     @discardableResult package static func addStandIns(declaredIn db: Database) -> [String: String] {
         var objects = FileObjects()
         do {

@@ -7,12 +7,7 @@ import GRDBSQLite
 /// because a column that is gone would silently be a string there, too. So they cannot run a program's
 /// trigger with such a string.
 package enum QuotedStrings {
-    /// Has SQLite put single quotes around all such strings in the statements of the main database.
-    ///
-    /// SQLite does that to the whole schema when a column is renamed, in place and by its own parser; nothing
-    /// else changes.
-    ///
-    /// - Returns: Whether it did: not if a statement has another fault.
+    /// Puts single quotes around such strings by SQLite's own rename of a column; false if SQL has another fault.
     package static func rewrite(in db: Database) throws -> Bool {
         let connection = db.sqliteConnection
         var isRewritten = false

@@ -2,16 +2,12 @@ import Foundation
 package import TidemarkCore
 
 extension SchemaIntrospection {
-    /// Checks that every table of a schema can be synced.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema``.
+    /// Checks that every table of a schema can be synced; throws ``TidemarkCore/UnsyncableSchema``.
     package static func validate(_ schema: SyncSchema) throws {
         _ = try SchemaIntrospection(tables: schema.tables).makeSchema()
     }
 
-    /// Returns the schema of the tables if all of them can be synced.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with all problems and their cures.
+    /// Returns the schema of the tables; throws ``TidemarkCore/UnsyncableSchema`` with all problems and their cures.
     package func makeSchema(
         policies: [String: ConflictPolicy] = [:], history: SchemaHistory = SchemaHistory(),
         objects: FileObjects = FileObjects(), limits: Limits = .standard

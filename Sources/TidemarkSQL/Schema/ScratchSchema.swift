@@ -13,14 +13,12 @@ package final class ScratchSchema {
     package private(set) var unknownFunctions: Set<String> = []
     /// The collations that a statement named and this process does not have.
     package var unknownCollations: Set<String> { collations.names }
-
     private let queue: DatabaseQueue
     private let watch = StatementWatch()
     private let collations = UnknownCollations()
     /// The most functions of the program's own in one statement.
     private static let functionsMax = 64
 
-    /// Makes an empty database.
     package init() throws {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = false
@@ -32,7 +30,6 @@ package final class ScratchSchema {
         }
     }
 
-    /// Reads the database.
     package func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
         watch.mode = .open
         return try queue.inDatabase { db in
@@ -41,9 +38,7 @@ package final class ScratchSchema {
         }
     }
 
-    /// Creates an object.
-    ///
-    /// - Returns: The reason why the statement is not acceptable, or nil.
+    /// Creates an object; returns the reason why the statement is not acceptable, or nil.
     package func create(_ object: FileObjects.Object) -> String? {
         guard object.sql.hasPrefix(Self.beginning(of: object)), Self.isFree(object.name) else {
             return "is no statement that creates a \(object.kind.rawValue)"
@@ -59,11 +54,10 @@ package final class ScratchSchema {
         return run("SELECT 1 FROM (\(sql)) LIMIT 1", finds: true)
     }
 
-    /// Compiles a statement without running it, and records the effects of the triggers that it fires.
+    /// Compiles a statement without running it; returns SQLite's reason why it cannot run, or nil.
     ///
-    /// What no trigger and no view does is recorded as the effect of `subject`.
-    ///
-    /// - Returns: SQLite's reason why it cannot run, or nil.
+    /// The effects of the triggers that it fires are recorded, and as those of `subject` what no trigger and no view
+    /// does.
     package func compile(_ sql: String, of subject: String = "") -> String? {
         watch.mode = .compiling
         watch.subject = subject
@@ -90,7 +84,6 @@ package final class ScratchSchema {
         ]
     }
 
-    /// Forgets the effects recorded so far.
     package func resetEffects() { watch.reset() }
     /// The tables that compiled triggers write, by trigger.
     package var tablesWritten: [String: Set<String>] { watch.writes }

@@ -22,7 +22,6 @@ package enum ShadowTriggers {
         }
     }
 
-    /// Finds the triggers, by name.
     private static func find(in db: Database) throws -> [(trigger: String, table: String)] {
         // Most files have none. `pragma_table_list` reads all tables, so it comes last.
         let candidates = try Row.fetchAll(

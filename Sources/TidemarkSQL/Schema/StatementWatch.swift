@@ -7,7 +7,6 @@ final class StatementWatch {
     enum Mode {
         /// Anything: it is the engine's own.
         case open
-        /// Create one object.
         case creating(FileObjects.Object.Kind)
         /// Anything, because SQLite compiles the statement and nobody runs it.
         case compiling
@@ -15,7 +14,6 @@ final class StatementWatch {
 
     /// The virtual table modules that a device creates from a server's statements.
     static let modules: Set<String> = ["fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"]
-
     var mode = Mode.open
     /// The object whose statement runs, for what no trigger and no view does.
     var subject = ""
@@ -24,7 +22,6 @@ final class StatementWatch {
     /// The functions that statements call: by trigger or view, else by the object whose statement it is.
     private(set) var calls: [String: Set<String>] = [:]
 
-    /// Forgets the recorded effects.
     func reset() {
         writes = [:]
         calls = [:]

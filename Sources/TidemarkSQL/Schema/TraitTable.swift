@@ -4,10 +4,8 @@ package import TidemarkCore
 
 /// The bookkeeping table of ``TidemarkCore/TableTraits``, in the file of a zone or a device.
 package enum TraitTable {
-    /// The table's name.
     package static let name = "tidemark_trait"
 
-    /// The statement that makes the table where it is missing.
     package static let sql = """
         CREATE TABLE IF NOT EXISTS \(name) (
             tbl TEXT PRIMARY KEY,

@@ -1,22 +1,14 @@
-/// The condition under which a trigger of the program runs only where the program writes.
-///
-/// The condition is false while a device applies the server's rows (`applying` is 1), because these rows
-/// contain the trigger's effect. It is false while a server writes a device's change set (2), because the
-/// change set contains the effect.
+/// The condition of a program's trigger that is false while rows arrive that contain its effect: in an answer on a
+/// device (`applying` is 1), and in a device's change set at a server (2).
 package enum TriggerGuard {
     /// The value of `applying` while a server writes a device's change set without guarded triggers.
     package static let suspended = 2
     private static let condition = "(SELECT applying FROM tidemark_state) = 0"
 
-    /// Whether a statement has the guard.
     package static func isGuarded(_ sql: String) -> Bool { sql.contains(condition) }
-
     /// Returns a `CREATE TRIGGER` statement with the guard; nil if the text has no place for it.
     package static func guarded(_ sql: String) -> String? { isGuarded(sql) ? sql : adding(condition, to: sql) }
-
-    /// Returns a `CREATE TRIGGER` statement that never runs; nil if the text has no place for a condition.
-    ///
-    /// A program that makes its triggers `IF NOT EXISTS` finds it.
+    /// Returns a `CREATE TRIGGER` statement that never runs, which `IF NOT EXISTS` finds; nil without a place for it.
     package static func asleep(_ sql: String) -> String? { adding("0 /* runs at the server */", to: sql) }
 
     private static func adding(_ condition: String, to sql: String) -> String? {

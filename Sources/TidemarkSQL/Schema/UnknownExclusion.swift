@@ -1,9 +1,7 @@
 package import TidemarkCore
 
 extension TidemarkError {
-    /// Checks that the database has all tables to exclude.
-    ///
-    /// - Throws: `invalidArgument`, which names the existing tables.
+    /// Checks that the database has all tables to exclude; throws `invalidArgument` with the existing ones.
     package static func requireKnown(_ excluded: Set<String>, among names: [String]) throws(TidemarkError) {
         guard let unknown = excluded.subtracting(names).min() else { return }
         throw TidemarkError(

@@ -8,7 +8,6 @@ package enum SchemaText {
         let sql: String
         let indexes: [String]
         let policy: String
-        /// The columns' own policies.
         let columnPolicies: [String: String]?
         /// The key of a table without a primary key: columns, or the rowid.
         let key: [String]?
@@ -22,16 +21,12 @@ package enum SchemaText {
         let renamed: [String: String]?
         /// The dropped columns; for a dropped table empty, like `sql`.
         let dropped: [String]?
-        /// The other parts of the file, in the last entry, which has an empty name.
-        ///
-        /// Earlier versions read that entry as a dropped table without a name.
+        /// The other parts of the file, in the last entry, whose empty name earlier versions read as a dropped table.
         var file: FileObjects?
-
         /// Whether the table was dropped; old revisions still name it.
         var isDropped: Bool { sql.isEmpty && dropped == [] }
     }
 
-    /// Encodes a schema as JSON.
     package static func encode(_ schema: SyncSchema) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -89,9 +84,7 @@ package enum SchemaText {
         let scratch = try ScratchSchema()
         for table in tables where !table.isDropped {
             try create(FileObjects.Object(kind: .table, name: table.name, sql: table.sql), in: scratch)
-            for sql in table.indexes {
-                try create(FileObjects.Object(kind: .index, name: "", sql: sql), in: scratch)
-            }
+            for sql in table.indexes { try create(FileObjects.Object(kind: .index, name: "", sql: sql), in: scratch) }
         }
         let objects = tables.last?.file ?? FileObjects()
         return try scratch.read {

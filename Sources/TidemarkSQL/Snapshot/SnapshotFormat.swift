@@ -3,19 +3,14 @@ import TidemarkCore
 
 /// The layout of a snapshot file: a header in `tidemark_snapshot`, and a bare copy of each table.
 ///
-/// A bare table has column names only. Without types, SQLite stores values unchanged. Without
-/// constraints, triggers and indexes, a reader copies data and never runs SQL from the file.
+/// Without types SQLite stores values unchanged; without constraints, triggers and indexes no SQL of the file runs.
 package enum SnapshotFormat {
     /// The name of a delta's table of deleted records, with their keys in canonical JSON.
     package static let deletedTable = "tidemark_deleted"
-    /// The version of the layout.
     package static let version = 1
 
-    /// The header of a snapshot.
     package struct Header: Hashable, Sendable {
-        /// The zone.
         package let zone: String
-        /// The zone's epoch.
         package let epoch: String
         /// The revision that the rows are at.
         package let revision: Int64
@@ -28,7 +23,6 @@ package enum SnapshotFormat {
         /// The latest time of the zone's hybrid clock; nil if the server does not send it.
         package let time: Int64?
 
-        /// Creates a header.
         package init(
             zone: String, epoch: String, revision: Int64, schema: String, fingerprint: String?, since: Int64? = nil,
             time: Int64? = nil
@@ -58,10 +52,7 @@ package enum SnapshotFormat {
         try db.execute(sql: "CREATE TABLE \(deletedTable) (tbl, key)")
     }
 
-    /// Reads the header of a snapshot file, the main database of the connection.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` if it is not a snapshot of this
-    ///   version.
+    /// Reads the header of a snapshot, the main database; throws `invalidResponse` for another file or version.
     package static func header(in db: Database) throws -> Header {
         guard try db.tableExists("tidemark_snapshot"),
             let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"),

@@ -1,10 +1,7 @@
 package import GRDB
 import TidemarkCore
 
-/// Coalesces many staged change sets into one with the same outcome: the last state of each record.
-///
-/// A device applies an answer in one transaction, so no reader sees the states in between. The cost
-/// depends on the number of changed records, not on the number of change sets.
+/// Coalesces many staged change sets into one with the same outcome; the cost depends on the changed records only.
 package enum Coalesce {
     /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
     package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
@@ -90,10 +87,7 @@ package enum Coalesce {
 
 /// Stages records from JSON objects of ``RowJSON``.
 package enum StagedImages {
-    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
-    /// set `ord`.
-    ///
-    /// With `hasDeltas`, attributes may have deltas; images have none.
+    /// Stages `tbl`, `key`, `operation` and `attributes` of a query, with deltas if `hasDeltas`, as change set `ord`.
     package static func stage(
         _ query: String, arguments: StatementArguments = [], hasDeltas: Bool = false, ord: Int, in db: Database
     ) throws {
@@ -123,9 +117,7 @@ package enum StagedImages {
             arguments: [ord])
     }
 
-    /// Returns a statement that decodes the attributes of staged records, which the device wrote itself.
-    ///
-    /// `condition` selects attributes.
+    /// Returns a statement that decodes attributes of staged records, which the device wrote; `condition` selects them.
     private static func cellSQL(where condition: String) -> String {
         """
         INSERT INTO temp.tidemark_staged_cell (rec, col, value)

@@ -2,9 +2,7 @@ package import GRDB
 package import TidemarkCore
 
 extension EngineConnection {
-    /// Prepares a device's connection for a schema: SQL functions, temporary tables and the schema's catalogue.
-    ///
-    /// Call this outside a transaction or at its start. On a prepared connection it runs one small query.
+    /// Adds functions, staging and the schema's catalogue to a connection, outside a transaction or at its start.
     package static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"))
@@ -21,9 +19,7 @@ extension EngineConnection {
     }
 }
 
-/// The schema as temporary tables, with which statements check and rewrite names and references.
-///
-/// On a device it includes the tables and columns that only the zone has, because answers name them.
+/// The schema as temporary tables, with which statements check names; on a device also with what only the zone has.
 package enum Catalog {
     static let sql = """
         CREATE TEMP TABLE tidemark_catalog (text TEXT NOT NULL);

@@ -7,9 +7,7 @@ package struct ChangeSetStaging {
     private let names: WireNames
     private let reader: JSONReader
 
-    /// Stages a JSON array of change sets, which begins at an offset of a body, under their indexes.
-    ///
-    /// ``EngineConnection`` must have prepared the connection. The staging tables are emptied first.
+    /// Empties the staging tables of a prepared connection, and stages a JSON array of change sets under their indexes.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     package static func stage(
@@ -23,7 +21,7 @@ package struct ChangeSetStaging {
             var changes = ChangeSetReader(schema.wireNames, unknownNames: unknownNames)
             let sets = try changes.changeSets(&reader)
             if place == 0 { try reader.finish() }
-            let staging = ChangeSetStaging(reader, schema.wireNames, in: db)
+            let staging = ChangeSetStaging(db: db, names: schema.wireNames, reader: reader)
             for set in sets {
                 try staging.stageMembers(of: set)
                 try staging.stage(set, ord: set.index)
@@ -32,14 +30,6 @@ package struct ChangeSetStaging {
         }
     }
 
-    /// Creates a staging of change sets that a reader has read.
-    package init(_ reader: JSONReader, _ names: WireNames, in db: Database) {
-        self.reader = reader
-        self.names = names
-        self.db = db
-    }
-
-    /// Stages the records of a change set under a number.
     package func stage(_ set: ChangeSet, ord: Int) throws {
         let insert = try BoundStatement(
             """
@@ -140,13 +130,10 @@ package struct ChangeSetStaging {
 
     /// Returns the number of a change set from the index of its request among several, and its own.
     package static func ord(list: Int, index: Int) -> Int { list << listShift | index }
-
     /// Returns the index of the request with a change set, from its number.
     package static func list(of ord: Int) -> Int { ord >> listShift }
-
     /// Returns the SQL of that index.
     package static func list(of ord: String) -> String { "(\(ord) >> \(listShift))" }
-
     /// Returns the index of a change set in its request, from its number.
     package static func index(of ord: Int) -> Int { ord & (1 << listShift - 1) }
 

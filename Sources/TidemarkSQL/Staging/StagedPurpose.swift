@@ -30,8 +30,7 @@ package enum StagedPurpose: Int, CaseIterable, Sendable {
     case unserved
     /// Records that a person decided about.
     case decision
-    /// Rows that are being staged: they get their own number afterwards, so that the statements stay the same
-    /// and are prepared once.
+    /// Rows that are being staged, which get their number afterwards, so that statements are prepared once.
     case arriving
 
     /// The number of the purpose's change set with an index.

@@ -9,9 +9,7 @@ package enum StagedValues {
         in db: Database
     ) throws {
         try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation) VALUES (?, ?, ?, ?)
-                """
+            sql: "INSERT INTO temp.tidemark_staged (ord, tbl, key, operation) VALUES (?, ?, ?, ?)"
         ).execute(arguments: [ord, table.name, key, operation.rawValue])
         let rec = db.lastInsertedRowID
         let insert = try db.cachedStatement(

@@ -80,11 +80,9 @@ package enum StagingTables {
     /// Returns the SQL of the number of a staged record's cells; `alias` names its row.
     package static func cells(of alias: String) -> String { "coalesce(\(alias).cells, \(alias).rec)" }
 
-    /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_member", "staged", "staged_cell", "staged_delta", "answered", "confirmed",
-            "assigned",
+            "staged_set", "staged_member", "staged", "staged_cell", "staged_delta", "answered", "confirmed", "assigned",
         ] { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute() }
     }
 }

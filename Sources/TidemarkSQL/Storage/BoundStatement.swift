@@ -2,17 +2,13 @@ package import GRDB
 import GRDBSQLite
 package import TidemarkCore
 
-/// A cached statement to which values are bound without copies in between.
-///
-/// GRDB's arguments are an array of `DatabaseValue`, which is as expensive as the insertion of a short row.
+/// A cached statement without GRDB's array of arguments, which is as expensive as the insertion of a short row.
 package struct BoundStatement {
     private let db: Database
     private let statement: OpaquePointer
     private let sql: String
 
     /// Compiles a statement, or finds it in the connection's cache.
-    ///
-    /// - Throws: `DatabaseError`.
     package init(_ sql: String, in db: Database) throws {
         self.db = db
         self.sql = sql
@@ -22,13 +18,9 @@ package struct BoundStatement {
     }
 
     /// Runs the statement once with the values that `bind` binds; the others are NULL.
-    ///
-    /// - Throws: `DatabaseError`, or the error of `bind`.
     package func run(_ bind: (Self) throws -> Void) throws { try run(bind) { _ in } }
 
     /// Runs the statement once, and passes it on at each row.
-    ///
-    /// - Throws: `DatabaseError`, or the error of `bind` or `row`.
     package func run(_ bind: (Self) throws -> Void, row: (OpaquePointer) throws -> Void) throws {
         try run(bind) { pointer in
             try row(pointer)
@@ -37,8 +29,6 @@ package struct BoundStatement {
     }
 
     /// Runs the statement once, and passes it on at each row, until `row` returns false.
-    ///
-    /// - Throws: `DatabaseError`, or the error of `bind` or `row`.
     package func run(_ bind: (Self) throws -> Void, while row: (OpaquePointer) throws -> Bool) throws {
         defer {
             sqlite3_reset(statement)
@@ -60,7 +50,6 @@ package struct BoundStatement {
         }
     }
 
-    /// Binds a value.
     package func bind(_ value: Value, at index: Int32) {
         switch value {
         case .null: break
@@ -72,31 +61,24 @@ package struct BoundStatement {
         }
     }
 
-    /// Binds a number.
     package func bind(_ value: Int, at index: Int32) { sqlite3_bind_int64(statement, index, Int64(value)) }
-
     /// Binds a value; nil is NULL.
     package func bind(_ value: Int64?, at index: Int32) { if let value { sqlite3_bind_int64(statement, index, value) } }
 
-    /// Binds a value; nil is NULL.
     package func bind(_ value: Double?, at index: Int32) {
         if let value { sqlite3_bind_double(statement, index, value) }
     }
 
-    /// Binds a value; nil is NULL.
     package func bind(_ text: String?, at index: Int32) {
         guard var text else { return }
-        text.withUTF8 { bind(text: $0, at: index, Self.transient) }
+        text.withUTF8 { bind(text: $0, at: index, SQLFunctions.transient) }
     }
 
-    /// Binds a value; nil is NULL.
     package func bind(_ text: [UInt8]?, at index: Int32) {
-        text?.withUnsafeBufferPointer { bind(text: $0, at: index, Self.transient) }
+        text?.withUnsafeBufferPointer { bind(text: $0, at: index, SQLFunctions.transient) }
     }
 
     /// Binds the value of a cell; the reader's text has to stay until the statement has run.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``.
     package func bind(_ cell: Cell, of reader: JSONReader, at index: Int32) throws(InvalidValue) {
         if cell.kind == .text {
             // SQLite copies the text into the row while the statement runs.
@@ -108,34 +90,26 @@ package struct BoundStatement {
     private func bind(blob: [UInt8], at index: Int32) {
         guard !blob.isEmpty else { return _ = sqlite3_bind_zeroblob(statement, index, 0) }
         blob.withUnsafeBytes {
-            _ = sqlite3_bind_blob64(statement, index, $0.baseAddress, UInt64($0.count), Self.transient)
+            _ = sqlite3_bind_blob64(statement, index, $0.baseAddress, UInt64($0.count), SQLFunctions.transient)
         }
     }
 
     private func bind(text: UnsafeBufferPointer<UInt8>, at index: Int32, _ lifetime: sqlite3_destructor_type?) {
         guard let start = text.baseAddress, !text.isEmpty else {
-            sqlite3_bind_text(statement, index, "", 0, Self.transient)
+            sqlite3_bind_text(statement, index, "", 0, SQLFunctions.transient)
             return
         }
         start.withMemoryRebound(to: CChar.self, capacity: text.count) {
             _ = sqlite3_bind_text(statement, index, $0, Int32(text.count), lifetime)
         }
     }
-
-    /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
-    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }
 
 /// Reads rows as values, by cached statements.
 package enum RowValues {
     /// Runs a cached statement, and passes on the values of each row.
-    ///
-    /// - Throws: `DatabaseError`, or the error of `row`.
     package static func read(
-        _ sql: String,
-        _ arguments: [Value] = [],
-        in db: Database,
-        row: ([Value]) throws -> Void
+        _ sql: String, _ arguments: [Value] = [], in db: Database, row: ([Value]) throws -> Void
     ) throws {
         let statement = try BoundStatement(sql, in: db)
         try statement.run { bound in
@@ -151,15 +125,12 @@ package enum RowValues {
     }
 
     /// Returns the values of the first row; nil without one.
-    ///
-    /// - Throws: `DatabaseError`.
     package static func first(_ sql: String, _ arguments: [Value] = [], in db: Database) throws -> [Value]? {
         var first: [Value]?
         try read(sql, arguments, in: db) { row in first = first ?? row }
         return first
     }
 
-    /// Returns the value of a column of a statement's present row.
     package static func value(of column: Int32, in statement: OpaquePointer) -> Value {
         switch sqlite3_column_type(statement, column) {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
@@ -179,27 +150,20 @@ package enum RowValues {
 
 /// Reads values of rows.
 ///
-/// A damaged page can return any value in any column, such as NULL in a NOT NULL column.
-/// GRDB's own subscript traps then; these throw, and the caller reports `fileDamaged`.
-/// `Tests/TidyTests` reports every use of the subscript.
+/// A damaged page can return any value in any column, such as NULL in a NOT NULL column. GRDB's own subscript traps
+/// then; these throw, and the caller reports `fileDamaged`. `Tests/TidyTests` reports every use of the subscript.
 extension Row {
-    /// Reads the value of a column.
-    ///
-    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    /// Reads the value of a column; throws `RowDecodingError` if it has another type, or is NULL and not optional.
     package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> Value {
         try decode(forColumn: column)
     }
 
-    /// Reads the value of a column.
-    ///
-    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    /// Reads the value of a column; throws `RowDecodingError` if it has another type, or is NULL and not optional.
     package func value<Value: DatabaseValueConvertible>(_ column: String) throws -> Value {
         try decode(forColumn: column)
     }
 
-    /// Reads the value of the column at an index, counted from 0.
-    ///
-    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    /// Reads the value of the column at an index from 0; throws `RowDecodingError` as the others do.
     package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) throws -> Value {
         try decode(atIndex: index)
     }
@@ -207,14 +171,12 @@ extension Row {
 
 /// Flags that change how SQLite compiles statements, set without expiring prepared statements.
 ///
-/// SQLite sets such a flag when it prepares the `PRAGMA`, and expires every prepared statement when
-/// it runs it ("some pragmas run during the SQL compilation stage",
-/// <https://www.sqlite.org/pragma.html>). The engine switches reference checks off and on for each
-/// answer; running the pragma would recompile all statements of the engine and the app each time.
-/// So ``set(_:in:)`` prepares the pragma and does not run it. That is sound as long as a statement
-/// always runs under the flag that it was prepared under: the engine's statements have texts of
-/// their own, and the app's statements do not run meanwhile. The few places that run the same texts
-/// under another flag call ``withNewStatements(_:_:)``.
+/// SQLite sets such a flag when it prepares the `PRAGMA`, and expires every prepared statement when it runs it ("some
+/// pragmas run during the SQL compilation stage", <https://www.sqlite.org/pragma.html>). The engine switches reference
+/// checks off and on for each answer; running the pragma would recompile all statements of the engine and the app each
+/// time. So ``set(_:in:)`` prepares the pragma and does not run it. That is sound as long as a statement always runs
+/// under the flag that it was prepared under: the engine's statements have texts of their own, and the app's statements
+/// do not run meanwhile. The few places that run the same texts under another flag call ``withNewStatements(_:_:)``.
 package enum ConnectionFlag: String {
     /// Whether SQLite enforces references; can be switched outside transactions only.
     case foreignKeys = "foreign_keys"
@@ -223,7 +185,6 @@ package enum ConnectionFlag: String {
     /// Whether SQLite skips CHECK constraints.
     case ignoreCheckConstraints = "ignore_check_constraints"
 
-    /// Whether the flag is set now.
     package func isOn(_ db: Database) throws -> Bool {
         // SQLite compiles the value into the statement: a cached statement would return a stale one.
         try Bool.fetchOne(db, sql: "PRAGMA \(rawValue)") ?? false
@@ -249,19 +210,13 @@ package enum ConnectionFlag: String {
     }
 }
 
-/// Builds pieces of SQL text.
-///
-/// Names come from an introspected schema, never from a message.
+/// Builds pieces of SQL text; names come from an introspected schema, never from a message.
 package enum SQLText {
-    /// Returns a name in double quotes.
-    ///
-    /// A rowid stays without quotes: SQLite reads a quoted name that it does not know as a string, and a
-    /// subquery may have no rowid.
+    /// Returns a name in double quotes, but a rowid without: SQLite reads an unknown quoted name as a string.
     package static func name(_ name: some StringProtocol) -> String {
         SyncedTable.rowidNames.contains { $0 == name } ? String(name) : quote(name, by: "\"")
     }
 
-    /// Returns a text literal in single quotes.
     package static func literal(_ text: some StringProtocol) -> String { quote(text, by: "'") }
 
     /// Quotes a text; it has a fast path, because almost no name contains a quote.
@@ -279,9 +234,7 @@ package enum SQLText {
         names.map { prefix + name($0) }.joined(separator: ", ")
     }
 
-    /// Whether a statement has a keyword, given in upper case.
-    ///
-    /// Most statements lack its letters, so that no pattern has to take them apart.
+    /// Whether a statement has a keyword, given in upper case; most statements lack its letters, which is fast to see.
     package static func hasKeyword(_ keyword: String, in sql: String) -> Bool {
         sql.uppercased().contains(keyword) && keywords(sql).contains(keyword)
     }

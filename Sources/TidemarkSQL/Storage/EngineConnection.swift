@@ -3,25 +3,19 @@ import TidemarkCore
 
 /// Settings of a connection; the file and other connections do not see them.
 package enum EngineConnection {
-    /// Configures a connection so that every commit reaches the disk before it returns.
-    ///
-    /// GRDB chooses `NORMAL` with WAL, but acknowledged and sent changes must survive a power cut.
+    /// Configures a connection so that each commit survives a power cut; GRDB chooses `NORMAL` with WAL.
     package static func flushCommits(of db: Database) throws {
         let mode = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
         try db.execute(sql: "PRAGMA synchronous = \(mode)")
     }
 
-    /// Adds the SQL functions to a connection.
-    ///
-    /// Call this while no statement runs.
+    /// Adds the SQL functions to a connection on which no statement runs.
     package static func addFunctions(to db: Database) throws {
         try SQLFunctions.register(on: db)
         try FingerprintFunctions.register(on: db)
     }
 
-    /// The smallest page cache of the file, and of temporary tables, in KiB.
-    ///
-    /// With SQLite's default of 2 MB, a large answer reads and writes the same pages repeatedly.
+    /// The smallest page cache, in KiB; with SQLite's 2 MB, a large answer reads and writes the same pages repeatedly.
     private static let cacheKiB = 4 << 10
 
     /// Gives a connection caches that hold a large answer.

@@ -35,17 +35,13 @@ package struct ScratchFolder: Sendable {
         }
     }
 
-    /// Returns the path of a file in the folder.
     package func path(_ name: String) -> String { "\(folder)/\(name)" }
 
-    /// Moves a finished file out of the folder to `path`.
-    ///
-    /// - Throws: If a file has appeared at `path` meanwhile, or the disk fails.
+    /// Moves a finished file out of the folder to `path`; throws if a file has appeared there, or the disk fails.
     package func place(_ name: String, at path: String) throws {
         try FileManager.default.moveItem(atPath: self.path(name), toPath: path)
     }
 
-    /// Removes the folder with everything in it.
     package func remove() {
         Self.remove(folder)
         if lock >= 0 { close(lock) }

@@ -3,12 +3,6 @@ package import TidemarkCore
 
 extension TidemarkError {
     /// Translates a SQLite error about a disk, a file or a lock; nil for every other error.
-    ///
-    /// If the disk fails during a statement, SQLite undoes its effects with the transaction.
-    ///
-    /// - Parameters:
-    ///   - error: SQLite's error.
-    ///   - file: The file, as the reader of the message knows it.
     package init?(storage error: DatabaseError, of file: String) {
         let words = error.message ?? error.resultCode.description
         switch error.resultCode {
@@ -56,9 +50,7 @@ extension TidemarkError {
         }
     }
 
-    /// Translates storage errors of SQLite and decoding errors; returns every other error unchanged.
-    ///
-    /// Decoding errors mean that the engine cannot read its own bookkeeping.
+    /// Translates SQLite's storage errors, and decoding errors of the engine's own bookkeeping; returns others as is.
     package static func translateStorageError(_ error: any Error, of file: String) -> any Error {
         if error is DecodingError || error is RowDecodingError { return unreadable("The bookkeeping", in: file) }
         guard let storage = error as? DatabaseError, let translation = TidemarkError(storage: storage, of: file) else {
@@ -67,21 +59,13 @@ extension TidemarkError {
         return translation
     }
 
-    /// The error of a file with inconsistent content, or content that Tidemark never writes.
-    ///
-    /// - Parameters:
-    ///   - what: The unreadable part, such as a table of the bookkeeping.
-    ///   - file: The file, as the reader of the message knows it; nil where the caller names it.
-    /// - Returns: The error, `fileDamaged`.
+    /// The error `fileDamaged` of content that Tidemark never writes; `file` is nil where the caller names it.
     package static func unreadable(_ what: String, in file: String? = nil) -> TidemarkError {
         TidemarkError(
             .fileDamaged, "\(what)\(file.map { " in \($0)" } ?? "") cannot be read.",
             fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
     }
 
-    /// Runs work on a file and translates SQLite's storage errors.
     package static func translatingStorageErrors<Result>(of file: String, _ work: () throws -> Result) throws -> Result
-    {
-        do { return try work() } catch { throw translateStorageError(error, of: file) }
-    }
+    { do { return try work() } catch { throw translateStorageError(error, of: file) } }
 }

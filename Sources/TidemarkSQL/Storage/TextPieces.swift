@@ -6,7 +6,6 @@
 package struct TextPieces {
     /// The size of a piece in bytes, unless an indivisible part is longer.
     package static let bytesTarget = 64 << 10
-
     private let take: (_ number: Int, _ piece: String) throws -> Void
     private var piece: [UInt8] = []
     private var number = 0
@@ -20,7 +19,6 @@ package struct TextPieces {
         piece += bytes
     }
 
-    /// Passes on the last piece.
     mutating func finish() throws { try flush() }
 
     private mutating func flush() throws {

@@ -2,12 +2,9 @@ package import GRDB
 import GRDBSQLite
 
 extension Database {
-    /// Runs a statement that restores the connection's state, even if the task is cancelled.
+    /// Runs a statement that restores the connection's state and changes no rows, even if the task is cancelled.
     ///
     /// GRDB runs only rollbacks in a cancelled task, so this passes the statement to SQLite directly.
-    /// The statement must change no rows: GRDB's observers would not see the change.
-    ///
-    /// - Throws: `DatabaseError`.
     package func tidyUp(_ sql: String) throws {
         var code = sqlite3_exec(sqliteConnection, sql, nil, nil, nil)
         // Cancellation interrupts SQLite once, so the second attempt succeeds.

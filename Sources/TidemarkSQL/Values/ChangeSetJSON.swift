@@ -1,22 +1,14 @@
 package import GRDB
 package import TidemarkCore
 
-/// Writes change sets in the protocol's JSON form.
-///
-/// SQLite converts the rows to JSON, with one query per table; Swift adds the envelope.
+/// Writes change sets in the protocol's JSON: SQLite converts the rows, a query per table; Swift adds the envelope.
 package enum ChangeSetJSON {
-    /// A query for the records of one table.
     package struct Source {
-        /// The table.
         package let table: SyncedTable
-        /// A query with the columns `key` in canonical JSON, `operation` and `members`.
-        ///
-        /// `members` are the record's attributes as JSON without braces, or NULL.
+        /// A query for `key` in canonical JSON, `operation`, and `members`: attributes without braces, or NULL.
         package let sql: String
-        /// The query's arguments.
         package let arguments: StatementArguments
 
-        /// Creates a source.
         package init(table: SyncedTable, sql: String, arguments: StatementArguments) {
             self.table = table
             self.sql = sql
@@ -24,18 +16,12 @@ package enum ChangeSetJSON {
         }
     }
 
-    /// A table's part of a change set.
     package struct Part: Sendable {
-        /// The table.
         package let table: String
-        /// The JSON of its records.
         package let json: String
     }
 
-    /// Renders the parts of a table in several change sets with one statement.
-    ///
-    /// `sets` is a FROM clause with rows `p`, whose column `ord` is a change set's number. `sql` is a
-    /// query like ``Source/sql`` for one change set.
+    /// Renders a table's parts of the change sets `p.ord`, rows of the FROM clause `sets`, by a query as in a source.
     package static func parts(
         _ table: SyncedTable, sql: String, of sets: String, arguments: StatementArguments, in db: Database
     ) throws -> [(ord: Int, part: Part)] {
@@ -65,18 +51,14 @@ package enum ChangeSetJSON {
         return "{\((envelope + [types] + members).joined(separator: ","))}"
     }
 
-    /// Renders a change set.
-    ///
-    /// `envelope` contains the members before `types`, each as `"name":json`.
+    /// Renders a change set; `envelope` contains the members before `types`, each as `"name":json`.
     package static func render(envelope: [String], _ sources: [Source], in db: Database) throws -> String {
         var text = ""
         try render(envelope: envelope, sources, in: db) { _, piece in text += piece }
         return text
     }
 
-    /// Renders a large change set as ``TextPieces``.
-    ///
-    /// - Returns: The number of its records.
+    /// Renders a large change set as ``TextPieces``, and returns the number of its records.
     @discardableResult package static func render(
         envelope: [String], _ sources: [Source], in db: Database,
         take: @escaping (_ number: Int, _ piece: String) throws -> Void
@@ -94,10 +76,7 @@ package enum ChangeSetJSON {
         return count
     }
 
-    /// Appends a table's part and returns the number of its records.
-    ///
-    /// Key lists precede attributes. So the first pass buffers up to one piece of attributes, and a
-    /// second pass reads the rest.
+    /// Appends a table's part and returns the number of its records; attributes beyond a piece need a second pass.
     private static func append(_ source: Source, to pieces: inout TextPieces, in db: Database) throws -> Int {
         let statement = try db.cachedStatement(
             sql: """
@@ -143,9 +122,7 @@ package enum ChangeSetJSON {
         text.append(UInt8(ascii: "}"))
     }
 
-    /// Returns the SQL of the keys by operation, and of the attributes.
-    ///
-    /// These are aggregates, which are NULL without rows.
+    /// Returns the SQL of the keys by operation, and of the attributes: aggregates, which are NULL without rows.
     private static func lists(of table: SyncedTable) -> [String] {
         KeyLists.operations.map { "group_concat(key) FILTER (WHERE operation = '\($0)')" } + [
             "group_concat(\(name(of: table)) || ':{' || members || '}') FILTER (WHERE members IS NOT NULL)"
@@ -171,7 +148,6 @@ package enum ChangeSetJSON {
 /// The keys of a table's part by operation.
 private struct KeyLists {
     static let operations = ["create", "update", "delete"]
-
     private(set) var count = 0
     private var lists = [[UInt8]](repeating: [], count: operations.count)
 

@@ -18,8 +18,6 @@ extension Value {
 
 extension DatabaseValue {
     /// Decodes one JSON value for a database that keeps text without NUL and in UTF-8 only.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``.
     package static func decoding(_ json: String) throws(InvalidValue) -> DatabaseValue {
         let value = try Value(json: json)
         if case .rawText = value {

@@ -2,9 +2,7 @@ package import GRDB
 
 /// SQL for deltas: `{"$add":n}` in place of a column's value adds `n` to it.
 package enum Delta {
-    /// The beginning of a delta in JSON without white space.
-    ///
-    /// A string cannot contain it, because JSON escapes quotation marks.
+    /// The beginning of a delta in JSON without white space; no string contains it, as JSON escapes quotation marks.
     package static let prefix = #"{"$add":"#
 
     /// The reason why a table refuses a delta, in words.
@@ -35,7 +33,6 @@ package enum Delta {
         json.hasPrefix(prefix) ? Int64(json.dropFirst(prefix.count).dropLast()) : nil
     }
 
-    /// Whether any delta is staged.
     package static func isStaged(in db: Database) throws -> Bool {
         try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged_delta)")) ?? false
     }

@@ -2,12 +2,10 @@ import TidemarkCore
 
 /// SQL for the members that stand for tables and columns in JSON: see ``TidemarkCore/WireName``.
 package enum MemberSQL {
-    /// Returns the SQL of the name that a member stands for.
     package static func name(of member: String) -> String {
         "iif(substr(\(member), 1, 1) = '\(WireName.escape)', substr(\(member), 2), \(member))"
     }
 
-    /// Returns the SQL of the member that stands for a column.
     package static func member(column name: String) -> String {
         let reserved = WireName.recordMembers.sorted().map { SQLText.literal($0) }.joined(separator: ", ")
         return """

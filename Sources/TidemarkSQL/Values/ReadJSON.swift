@@ -3,9 +3,6 @@ package import TidemarkCore
 
 /// Reads keys and rows in JSON without a database: what ``CanonicalJSON`` writes, and a server's spelling of it.
 extension CanonicalJSON {
-    /// Returns the values of a key's columns.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``.
     package static func parts(of key: String) throws(InvalidValue) -> [DatabaseValue] {
         guard key.hasPrefix("[") else { return [try value(of: key)] }
         var parts: [DatabaseValue] = []
@@ -19,18 +16,14 @@ extension CanonicalJSON {
         return parts
     }
 
-    /// Returns the values of a key's columns, by name.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``, also if the key has another number of columns.
+    /// Returns the values of a key's columns, by name; throws also if the key has another number of columns.
     package static func columns(_ names: [String], of key: String) throws(InvalidValue) -> [String: DatabaseValue] {
         let values = try parts(of: key)
         guard values.count == names.count else { throw InvalidValue(reason: "has another number of key columns") }
         return Dictionary(uniqueKeysWithValues: zip(names, values))
     }
 
-    /// Returns the members of an object by the columns that they stand for, each as JSON without white space.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue`` if the text is no object.
+    /// Returns an object's members as JSON without white space, by their columns; throws if the text is no object.
     package static func columns(of object: String) throws(InvalidValue) -> [String: String] {
         var columns: [String: String] = [:]
         try reading(object) { (reader) throws(TidemarkError) in
@@ -44,9 +37,6 @@ extension CanonicalJSON {
         return columns
     }
 
-    /// Returns the value of a member.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``.
     package static func value(of json: String) throws(InvalidValue) -> DatabaseValue {
         try Value(json: json).databaseValue
     }

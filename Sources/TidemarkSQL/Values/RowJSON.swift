@@ -3,9 +3,7 @@ package import GRDB
 import GRDBSQLite
 package import TidemarkCore
 
-/// SQL expressions that convert the columns of a row to canonical JSON.
-///
-/// SQLite functions have at most 127 arguments, hence the chunks.
+/// SQL that converts the columns of a row to canonical JSON, in chunks: SQLite functions have at most 127 arguments.
 package enum RowJSON {
     /// Returns the SQL of a row's canonical key; `prefix` precedes the names of its columns.
     package static func key(_ table: SyncedTable, prefix: String = "", alias: String = "") -> String {
@@ -25,9 +23,7 @@ package enum RowJSON {
         }
     }
 
-    /// Returns the SQL of a row's hashed form: a JSON object of all columns except the key, by name.
-    ///
-    /// The order by name does not depend on the declaration, which may differ on two sides.
+    /// Returns the SQL of a row's hashed form: columns except the key by name, as two sides may have other orders.
     package static func image(_ table: SyncedTable, prefix: String = "") -> String {
         object(hashedColumns(table), prefix: prefix)
     }
@@ -59,20 +55,10 @@ package enum RowJSON {
     }
 }
 
-/// The canonical JSON form of SQLite values: equal texts mean equal types and values.
+/// The canonical JSON form of SQLite values, as in ``TidemarkCore/Value``: equal texts mean equal types and values.
 ///
-/// | value | JSON |
-/// | --- | --- |
-/// | NULL | `null` |
-/// | INTEGER | digits: `42` |
-/// | REAL | the shortest digits that round-trip, always with `.` or `e`: `42.0` |
-/// | infinite REAL | `{"$real":"Infinity"}` or `{"$real":"-Infinity"}` |
-/// | TEXT | a string; only `"`, `\` and control characters are escaped |
-/// | TEXT with NUL or invalid UTF-8 | `{"$text":"<base64 of its bytes>"}` |
-/// | BLOB | `{"$blob":"<base64>"}` |
-///
-/// SQLite's own `json_quote` is not exact: it rejects blobs, cuts text at NUL, and prints some doubles
-/// that do not round-trip (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`).
+/// SQLite's own `json_quote` is not exact: it rejects blobs, cuts text at NUL, and prints some doubles that do not
+/// round-trip (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`).
 package enum CanonicalJSON {
     /// Returns the canonical JSON of a column of a statement's present row.
     package static func text(of column: Int, in statement: Statement) -> String {
@@ -84,7 +70,6 @@ package enum CanonicalJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the canonical JSON of a value.
     package static func text(of value: DatabaseValue) -> String {
         var output: [UInt8] = []
         switch value.storage {
@@ -140,9 +125,7 @@ package enum CanonicalJSON {
 
 /// SQL that finds a table's row by a canonical key, with the table's own index.
 package enum KeySQL {
-    /// Returns the condition that a row has the key of an SQL expression in canonical JSON.
-    ///
-    /// Unless `isExact`, another spelling matches if the columns compare it as equal.
+    /// Returns the condition that a row has a canonical key, or unless `isExact` one that its columns call equal.
     package static func match(_ table: SyncedTable, key: String, alias: String = "", isExact: Bool = true) -> String {
         var conditions = table.key.indices.map {
             "\(alias)\(SQLText.name(table.key[$0])) = \(part(table, $0, of: key))"
@@ -151,9 +134,7 @@ package enum KeySQL {
         return conditions.joined(separator: " AND ")
     }
 
-    /// Whether a key column may compare different values as equal, such as 9 and 9.0, or 'a' and 'A'.
-    ///
-    /// Integer keys cannot, and text keys only with a collation.
+    /// Whether a key column may compare different values as equal, such as 9 and 9.0, or by its collation 'a' and 'A'.
     package static func hasSpellings(_ table: SyncedTable) -> Bool {
         switch table.keyKind {
         case .integer: false

@@ -23,17 +23,13 @@ package enum SQLFunctions {
     /// The prefix that distinguishes failures of ``TidemarkCore/Value`` from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
 
-    /// The reason why a statement could not decode a value, as words that follow a column's name.
-    ///
-    /// Nil for another error.
+    /// The reason why a statement could not decode a value, as words after a column's name; nil for another error.
     package static func invalidValueReason(of error: DatabaseError) -> String? {
         guard let message = error.message, message.hasPrefix(invalidValueMark) else { return nil }
         return String(message.dropFirst(invalidValueMark.count))
     }
 
-    /// Adds the functions to a connection.
-    ///
-    /// Call this once per connection, while no statement runs.
+    /// Adds the functions to a connection, once and while no statement runs.
     static func register(on db: Database) throws {
         try add("tidemark_key", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.key(count, values))
@@ -177,5 +173,5 @@ package enum SQLFunctions {
     }
 
     /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
-    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }

@@ -11,7 +11,6 @@ import GRDBSQLite
 /// A sum that is no 64-bit integer, and a value that is no integer, fail like a CHECK. SQLite's own
 /// `+` would make a REAL of the one, and NULL or a number of the other.
 enum Sums {
-    /// Adds the functions to a connection.
     static func register(on db: Database) throws {
         try SQLFunctions.add("tidemark_add", count: 2, to: db) { context, _, values in
             Sums.add(values?[0], delta: values?[1], to: context)

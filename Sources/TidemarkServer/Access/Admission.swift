@@ -13,9 +13,7 @@ struct Admission: Sendable {
     /// The largest body that a client may announce, in bytes.
     let bodyBytesMax: Int
 
-    /// Returns the sender of a request, and takes the request's costs.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` or ``TidemarkCore/ErrorCode/rateLimited``.
+    /// Returns the sender of a request, and takes the request's costs; throws `signInNeeded` or `rateLimited`.
     func caller(_ request: Request, _ context: ServerRequestContext) async throws -> Caller {
         let caller = try await decide(request, context) { try await gate.caller(token: $0) }
         try admit(request, by: caller, context)
@@ -23,8 +21,6 @@ struct Admission: Sendable {
     }
 
     /// Returns the sender's access to a zone, and takes the request's costs before the gate looks at the zone.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``, or a refusal of the gate.
     func access(to zone: String, _ request: Request, _ context: ServerRequestContext) async throws -> ZoneAccess {
         try await decide(request, context) { token in
             try await gate.access(to: zone, token: token) { try admit(request, by: $0, context) }
@@ -52,9 +48,7 @@ struct Admission: Sendable {
         try rates.take(costs(of: request, by: caller, context))
     }
 
-    /// Refuses a device whose file belongs to another user than its token.
-    ///
-    /// Otherwise a device that is handed over would send the former user's changes as the new user's.
+    /// Refuses a device whose file is another user's than its token, or it would send the former user's changes.
     private static func requireUser(of request: Request, _ caller: Caller) throws(TidemarkError) {
         guard let stated = request.headers[.tidemarkUser], case .user(let user) = caller,
             stated.removingPercentEncoding != user.id
@@ -64,12 +58,9 @@ struct Admission: Sendable {
             fix: "Sign in as the user of the file, or use another file.")
     }
 
-    /// Refuses a request with a token if too many tokens of its address were refused.
+    /// Refuses a request with a token, unless the server remembers it, if too many tokens of its address were refused.
     ///
-    /// The server looks at such a token only if it remembers it, so that guessing and flooding cost it nothing, and the
-    /// devices behind one address that it knows go on.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``.
+    /// So guessing and flooding cost the server nothing, and the devices behind one address that it knows go on.
     func requireSignIn(_ request: Request, _ context: ServerRequestContext) throws(TidemarkError) {
         guard request.headers[.authorization] != nil, let rates else { return }
         do { try rates.require(Self.failure(context)) } catch {
@@ -174,9 +165,7 @@ struct Standing: Sendable {
         return request
     }
 
-    /// Runs a route, and returns its answer if the sender's access has not ended meanwhile.
-    ///
-    /// An answer without content tells nothing, and may be about the end of the access itself.
+    /// Runs a route, and returns its answer if the sender's access has not ended, or if the answer has no content.
     func confirming(_ answer: () async throws -> Response) async throws -> Response {
         let response: Response
         do { response = try await answer() } catch {

@@ -7,7 +7,6 @@ public final class RequestRates: Sendable {
     private let limiter: Mutex<RateLimiter>
     private let now: @Sendable () -> Int64
     private let random: @Sendable () -> Double
-
     /// The largest part by which a pause is made longer, so that refused devices do not return all at once.
     private static let jitterMax = 0.25
 
@@ -17,12 +16,7 @@ public final class RequestRates: Sendable {
         self.init(limits, now: { Int64((ContinuousClock.now - start) / .milliseconds(1)) }) { .random(in: 0..<1) }
     }
 
-    /// Counts by a clock and a source of randomness.
-    ///
-    /// - Parameters:
-    ///   - limits: The limits.
-    ///   - now: Returns the milliseconds of a clock that does not go back.
-    ///   - random: Returns a number from 0 to 1.
+    /// Counts by milliseconds of a clock that does not go back, and by random numbers from 0 to 1.
     init(_ limits: RateLimits, now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> Double) {
         limiter = Mutex(RateLimiter(limits))
         self.now = now
@@ -32,18 +26,14 @@ public final class RequestRates: Sendable {
     /// Applies other limits from now on; the counts stay.
     public func follow(_ limits: RateLimits) { limiter.withLock { $0.limits = limits } }
 
-    /// Takes the costs of a request.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited`` if one of them does not fit.
+    /// Takes the costs of a request; throws ``TidemarkCore/ErrorCode/rateLimited`` if one of them does not fit.
     func take(_ costs: [RateLimiter.Cost]) throws(TidemarkError) {
         let now = now()
         guard let wait = limiter.withLock({ $0.take(costs, now: now) }) else { return }
         throw refusal(wait)
     }
 
-    /// Takes a cost that has already occurred.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited`` if its sender then owes more than one burst.
+    /// Takes a cost that has already occurred; throws `rateLimited` if its sender then owes more than one burst.
     func spendWithinDebt(_ rule: RateLimits.Rule, of sender: String, amount: Int64) throws(TidemarkError) {
         let now = now()
         let cost = RateLimiter.Cost(rule, of: sender, amount: amount)
@@ -56,9 +46,7 @@ public final class RequestRates: Sendable {
         limiter.withLock { $0.spend(cost, now: now) }
     }
 
-    /// Refuses if a cost does not fit; takes nothing.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``.
+    /// Refuses as ``TidemarkCore/ErrorCode/rateLimited`` if a cost does not fit; takes nothing.
     func require(_ cost: RateLimiter.Cost) throws(TidemarkError) {
         let now = now()
         let wait = limiter.withLock { $0.wait(for: cost, now: now) }

@@ -12,19 +12,15 @@ struct BodyReader {
     let bytesMax: Int
     /// The longest time for a body to arrive.
     let durationMax: Duration
-    /// The remedy for a body that is too large.
     var tooLargeFix = Self.tooLargeFix
 
-    /// Reads the whole body from a channel, and reserves its memory in advance.
-    ///
-    /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than gzip, and
-    ///   if the server has no memory for it; ``ClientGone`` if the body ends early.
+    /// Reads the whole body, with memory reserved in advance; throws ``Refusal``, or ``ClientGone`` if it ends early.
     func read(_ request: Request, on channel: any Channel, share: MemoryShare) async throws -> [UInt8] {
         let contentLength = request.announcedLength
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
-            throw try await refusal(of: request, unsupported(request.headers[.contentEncoding] ?? ""))
+            throw try await unsupported(request.headers[.contentEncoding] ?? "").droppingBody(of: request)
         }
-        guard contentLength ?? 0 <= bytesMax else { throw try await refusal(of: request, tooLarge) }
+        guard contentLength ?? 0 <= bytesMax else { throw try await tooLarge.droppingBody(of: request) }
         var intake = Intake(reader: self, coding: coding, contentLength: contentLength, share: share)
         do {
             try await UploadPermission.grant(request, on: channel)
@@ -35,13 +31,6 @@ struct BodyReader {
             throw ClientGone(cause: ChannelError.eof)
         }
         return try intake.finish()
-    }
-
-    /// Completes the refusal of a request whose body the server has not begun to read.
-    private func refusal(of request: Request, _ refusal: Refusal) async throws -> Refusal {
-        var refusal = refusal
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return refusal
     }
 
     private func refusal(_ error: GzipError) -> Refusal {
@@ -55,7 +44,6 @@ struct BodyReader {
 
     private var tooLarge: Refusal { Self.tooLarge(bytesMax, fix: tooLargeFix) }
 
-    /// The refusal of a body of more bytes.
     static func tooLarge(_ bytesMax: Int, fix: String = Self.tooLargeFix) -> Refusal {
         Refusal(.tooLarge, "The body holds more than \(bytesMax) bytes, counted after decompression.", fix: fix)
     }
@@ -112,7 +100,6 @@ extension BodyReader {
             return true
         }
 
-        /// Returns the body after the last piece.
         func finish() throws -> [UInt8] {
             do throws(GzipError) { try gunzip?.finish() } catch { throw reader.refusal(error) }
             share.finishReading()
@@ -144,14 +131,11 @@ extension BodyReader {
     }
 }
 
-/// Reads the rest of a refused upload, so that the client can read the refusal.
-///
-/// Most clients read the answer only after they sent everything, and closing a connection with unread
-/// bytes discards the answer. So the server reads and drops the rest, within bounds.
+/// Drops the rest of a refused upload, within bounds: most clients read the answer only after they sent everything, and
+/// closing a connection with unread bytes discards the answer.
 struct UploadDrain {
     private static let bytesMax = 64 << 20
     private static let durationMax = Duration.seconds(20)
-
     private var bytes = 0
     private let deadline = ContinuousClock.now + durationMax
 
@@ -161,9 +145,7 @@ struct UploadDrain {
         return bytes <= Self.bytesMax && ContinuousClock.now < deadline
     }
 
-    /// Drops a body that the server has not begun to read, unless the request announces one beyond the bounds.
-    ///
-    /// - Returns: Whether the body ended within the bounds.
+    /// Drops an unread body, unless it is announced beyond the bounds; returns whether it ended within them.
     static func dropBody(of request: Request) async throws -> Bool {
         guard !request.waitsForPermission, request.announcedLength ?? 0 <= bytesMax else { return false }
         var drain = UploadDrain()
@@ -177,7 +159,6 @@ struct UploadDrain {
 extension Request {
     /// The length of the body that the request announces, in bytes; the greatest integer for one that is greater.
     var announcedLength: Int? { headers[.contentLength].map { Int($0) ?? .max } }
-
     /// Whether the client waits for `100 Continue` before it sends its body.
     var waitsForPermission: Bool { headers[.expect] != nil }
 }
@@ -186,7 +167,6 @@ extension Request {
 enum UploadPermission {
     private static let head = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
 
-    /// Sends the permission if the client waits for it.
     static func grant(_ request: Request, on channel: any Channel) async throws {
         guard request.waitsForPermission else { return }
         try await channel.eventLoop.submit {
@@ -206,24 +186,17 @@ enum JSONAnswer {
     /// The server writes larger answers in pieces of this size, to measure the client's progress.
     static let pieceBytesMax = 64 << 10
 
-    /// Builds an answer to a request with these headers.
+    /// Builds an answer to a request with these headers; `share` counts its memory until its last piece is written.
     ///
-    /// With `shared`, other clients may get the same answer, and the server compresses it once. `share`
-    /// counts the answer's memory until its last piece is written; short answers need no share.
-    ///
-    /// The media type is `type`.
-    ///
-    /// For a client that does not accept gzip, probably a person at a terminal, the body ends with a
-    /// newline.
+    /// With `shared`, the server compresses the answer once for all clients. For a client that does not accept gzip,
+    /// probably a person at a terminal, the body ends with a newline.
     static func response(
         _ json: [UInt8], status: HTTPResponse.Status = .ok, type: String = "application/json",
         to requestHeaders: HTTPFields, share: MemoryShare? = nil, shared: CompressedAnswers? = nil
     ) async throws -> Response {
         // The JSON, and the bytes to send.
         try share?.answer(bytes: 2 * json.count)
-        var headers: HTTPFields = [
-            .contentType: type, .cacheControl: "no-store", .vary: "Accept-Encoding",
-        ]
+        var headers: HTTPFields = [.contentType: type, .cacheControl: "no-store", .vary: "Accept-Encoding"]
         let body: ByteBuffer
         switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {
         case .gzip where json.count > compressedBytesMin:
@@ -239,7 +212,6 @@ enum JSONAnswer {
         return Response(status: status, headers: headers, body: responseBody(body, share))
     }
 
-    /// Compresses a body with gzip.
     static func compress(_ json: [UInt8]) -> ByteBuffer {
         let stream = Gzip(level: compressionLevel)
         stream.feed(json)

@@ -4,11 +4,9 @@ internal import NIOPosix
 internal import Synchronization
 internal import TidemarkGzip
 
-/// A cache of the latest compressed answers.
+/// A cache of the latest compressed answers, since thousands of devices get the same answer after a commit.
 ///
-/// After a commit, thousands of devices get the same answer, and the server compresses it once. The
-/// cache compares all bytes of an answer, so it never returns another answer. Safe to use from any
-/// task. A task that needs an answer that is being compressed waits for it.
+/// It compares all bytes. A task waits for an answer that is being compressed. Safe to use from any task.
 final class CompressedAnswers: Sendable {
     typealias Compress = @Sendable (_ json: [UInt8]) -> ByteBuffer
 
@@ -16,7 +14,6 @@ final class CompressedAnswers: Sendable {
     private let eventLoop: any EventLoop
     private let compress: Compress
 
-    /// Creates an empty cache.
     init(
         bounds: LatestByContent<EventLoopFuture<ByteBuffer>>.Bounds = .init(),
         compress: @escaping Compress = JSONAnswer.compress
@@ -44,9 +41,7 @@ final class CompressedAnswers: Sendable {
 
 /// A small cache of values by content; it drops the least recently used values.
 struct LatestByContent<Value: Sendable>: Sendable {
-    /// The size of the cache.
     struct Bounds: Hashable {
-        /// The most values.
         var countMax = 8
         /// The most bytes of all keys.
         var bytesMax = 4 << 20
@@ -57,14 +52,10 @@ struct LatestByContent<Value: Sendable>: Sendable {
     private var entries: [(content: [UInt8], value: Value)] = []
     /// The bytes of all keys.
     private(set) var bytes = 0
-
-    /// The number of values.
     var count: Int { entries.count }
 
-    /// Creates an empty cache.
     init(bounds: Bounds = Bounds()) { self.bounds = bounds }
 
-    /// Returns the value for these bytes, if there is one.
     mutating func value(for content: [UInt8]) -> Value? {
         guard let index = index(of: content) else { return nil }
         let entry = entries.remove(at: index)
@@ -83,7 +74,6 @@ struct LatestByContent<Value: Sendable>: Sendable {
         }
     }
 
-    /// Drops the value for these bytes.
     mutating func forget(_ content: [UInt8]) {
         guard let index = index(of: content) else { return }
         bytes -= entries.remove(at: index).content.count

@@ -9,13 +9,8 @@ internal import NIOCore
 /// channel's memory and count for nobody. So after each piece the task visits the event loop: the piece is on
 /// its way then, or the next write waits.
 struct PacedWriter: ResponseBodyWriter {
-    private var writer: any ResponseBodyWriter
-    private let eventLoop: any EventLoop
-
-    init(_ writer: any ResponseBodyWriter, on eventLoop: any EventLoop) {
-        self.writer = writer
-        self.eventLoop = eventLoop
-    }
+    var writer: any ResponseBodyWriter
+    let eventLoop: any EventLoop
 
     @concurrent mutating func write(_ buffer: ByteBuffer) async throws {
         try await writer.write(buffer)

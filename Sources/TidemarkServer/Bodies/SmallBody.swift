@@ -6,8 +6,6 @@ internal import TidemarkCore
 struct SmallBody: Sendable {
     private let bodyReader: BodyReader
     private let memory: InFlightMemory
-
-    /// The most bytes of a body.
     private static let bytesMax = 4 << 10
 
     /// Makes a reader; `durationMax` is the longest time for a body to arrive.
@@ -16,15 +14,7 @@ struct SmallBody: Sendable {
         self.memory = memory
     }
 
-    /// Reads a body.
-    ///
-    /// - Parameters:
-    ///   - type: The type of the content.
-    ///   - request: The request.
-    ///   - context: The request's context.
-    ///   - form: The form of the body, for the error about another one.
-    /// - Returns: The content.
-    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest``.
+    /// Reads a body; `form` describes it in the error, `malformedRequest`, about another one.
     func read<Content: Decodable>(
         _ type: Content.Type, from request: Request, _ context: ServerRequestContext, form: String
     ) async throws -> Content {
@@ -34,7 +24,6 @@ struct SmallBody: Sendable {
         }
     }
 
-    /// Renders an answer.
     static func answer(_ content: some Encodable, status: HTTPResponse.Status = .ok, to request: Request) async throws
         -> Response
     {

@@ -6,9 +6,7 @@ internal import NIOCore
 internal import TidemarkCore
 internal import TidemarkEngine
 
-/// Renders any error as an answer: typed errors with all details, other errors without any.
-///
-/// The routes about records answer with problem details (RFC 9457), all others in the protocol's form.
+/// Renders errors, only typed ones with details; the routes about records answer with problem details (RFC 9457).
 enum ErrorAnswer {
     /// The `Retry-After` of answers with status 503 whose error names no other, in seconds.
     private static let retryAfterSeconds = 5
@@ -29,8 +27,7 @@ enum ErrorAnswer {
             return try await response(problem, headers: [:], request: request, context: context)
         case let refusal as Refusal: return try await response(to: refusal, request: request, context: context)
         case let error as HTTPError where error.status == .notFound:
-            var refusal = unknownPath(request)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+            let refusal = try await unknownPath(request).droppingBody(of: request)
             return try await response(to: refusal, request: request, context: context)
         case is CancellationError:
             let error = TidemarkError(.unavailable, "The server is shutting down.", fix: "Try again later.")
@@ -79,10 +76,7 @@ enum ErrorAnswer {
     {
         let code = problem.error.code
         guard RouteTable.isAboutRecords(RouteTable.route(context.endpointPath)) else {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            let json = Array(try encoder.encode(WireError(problem.error)))
-            return try await JSONAnswer.response(json, status: code.status, to: request.headers)
+            return try await SmallBody.answer(WireError(problem.error), status: code.status, to: request)
         }
         let status = code.recordStatus
         return try await JSONAnswer.response(

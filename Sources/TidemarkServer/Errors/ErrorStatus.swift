@@ -2,9 +2,7 @@ internal import HTTPTypes
 internal import TidemarkCore
 
 extension ErrorCode {
-    /// The HTTP status of an answer with this error to a client without rows.
-    ///
-    /// Such a client names tables in paths, and its way back from another history is to list the tables again.
+    /// The HTTP status for a client without rows, which names tables in paths and lists them after a new history.
     var recordStatus: HTTPResponse.Status {
         switch self {
         case .unknownTable: .notFound
@@ -13,7 +11,6 @@ extension ErrorCode {
         }
     }
 
-    /// The HTTP status of an answer with this error.
     var status: HTTPResponse.Status {
         switch self {
         case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue, .invalidKey,

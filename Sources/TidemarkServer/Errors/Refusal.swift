@@ -1,11 +1,10 @@
 internal import HTTPTypes
+internal import Hummingbird
 internal import TidemarkCore
 
 /// The refusal of a request by the HTTP layer.
 struct Refusal: Error {
-    /// The error in the answer's body.
     let error: TidemarkError
-    /// Additional headers of the answer.
     let headers: HTTPFields
     /// Whether the request's body may continue, so that the server must close the connection.
     var leavesBodyUnread = false
@@ -22,15 +21,18 @@ struct Refusal: Error {
         return refusal
     }
 
-    /// Makes the refusal of a sender.
     init(_ error: TidemarkError) {
         self.error = error
         headers = error.code == .signInNeeded ? [.wwwAuthenticate: "Bearer"] : [:]
     }
+
+    /// Drops the body of a request that the server has not begun to read, and returns the refusal with the outcome.
+    func droppingBody(of request: Request) async throws -> Refusal {
+        var refusal = self
+        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+        return refusal
+    }
 }
 
 /// The client disconnected before the answer.
-struct ClientGone: Error {
-    /// The connection's error.
-    let cause: any Error
-}
+struct ClientGone: Error { let cause: any Error }

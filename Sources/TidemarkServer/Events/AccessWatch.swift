@@ -39,9 +39,7 @@ final class AccessWatch: Sendable {
         }
     }
 
-    /// Returns a moment of the gate that is later than a commit; without one, the moment of the last look.
-    ///
-    /// - Throws: The failure of the database of users; then nothing may go out.
+    /// Returns a moment of the gate later than a commit, or without one the last look's; a failure stops all news.
     private func moment(after commit: ZoneRevision?) async throws -> AccessMoment? {
         guard let commit, !planted(PlantedBug.eventsBeforeLook) else { return latest.withLock { $0 } }
         let gate = gate
@@ -60,9 +58,7 @@ final class AccessWatch: Sendable {
 
     /// What a listener of a user's zones does with the next message.
     enum Step {
-        /// Nothing has changed.
         case stays
-        /// The token has ended.
         case ends
         /// The rights may have changed: the listener reads them again, and records this moment.
         case decidesAgain(AccessMoment)
@@ -78,15 +74,7 @@ final class AccessWatch: Sendable {
         }
     }
 
-    /// Decides whether a listener stays, and asks the gate if it has to decide again.
-    ///
-    /// - Parameters:
-    ///   - rights: The listener's rights, which take a new decision in.
-    ///   - access: The access of the listener's request.
-    ///   - token: The token of the listener's request.
-    ///   - commit: The commit whose news the listener receives next; nil for a message without news.
-    /// - Returns: Whether the listener stays.
-    /// - Throws: The failure of the database of users.
+    /// Decides whether a listener stays before the news of a commit, if any; asks the gate if it has to decide again.
     func admits(_ rights: inout ListenerRights, access: ZoneAccess, token: String?, to commit: ZoneRevision? = nil)
         async throws -> Bool
     {

@@ -5,7 +5,6 @@ internal import TidemarkEngine
 /// Writes the contacts of devices once a minute, and at the end those of the last requests.
 struct ContactService: Service {
     private static let pause = Duration.seconds(60)
-
     let service: any SyncService
     let logger: Logger
 

@@ -9,7 +9,6 @@ internal import TidemarkEngine
 enum EventStream {
     /// When a dismissed listener may reconnect, to this node or another.
     private static let retryMilliseconds = 2_000
-
     /// The first bytes of a stream, by which the client sees at once that the stream works.
     static let opening = ByteBuffer(string: ": tidemark\n\n")
 
@@ -26,11 +25,9 @@ enum EventStream {
             retry: \(retryMilliseconds)
             data: {"retry":\(retryMilliseconds)}
 
-
             """
     )
 
-    /// Renders a message.
     static func text(_ message: FanOut.Message) throws -> ByteBuffer {
         switch message {
         case .heartbeat: return heartbeat
@@ -43,7 +40,6 @@ enum EventStream {
                     id: \(to.id)
                     data: {"zone":\(zone),"epoch":"\(to.epoch)","revision":\(to.revision)}
 
-
                     """
             )
         case .changed(let change):
@@ -55,15 +51,11 @@ enum EventStream {
                     data: \(change.since.entityTag)
                     data: \(change.answer)
 
-
                     """
             )
         }
     }
-}
 
-extension EventStream {
-    /// Returns a text as a JSON string.
     private static func quoted(_ text: String) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .withoutEscapingSlashes
@@ -71,14 +63,10 @@ extension EventStream {
     }
 }
 
-/// The rendered text of the latest message.
-///
-/// Most listeners of a zone get the same message. The server renders it once, and all connections
-/// share its memory.
+/// The rendered text of the latest message, whose memory all connections share, since most listeners get the same.
 final class LatestEvent: Sendable {
     private let latest = Mutex<(message: FanOut.Message, text: ByteBuffer)?>(nil)
 
-    /// Returns the text of a message.
     func text(_ message: FanOut.Message) throws -> ByteBuffer {
         guard message != .heartbeat, message != .bye else { return try EventStream.text(message) }
         return try latest.withLock { latest in

@@ -6,10 +6,9 @@ internal import TidemarkEngine
 
 /// `GET /events`: sends an event for each new revision of the zone, while the connection lasts.
 ///
-/// A device that names itself also receives small changes. A listener costs its connection and a few
-/// words in ``FanOut``: the connection's task waits, and the server renders each event when it writes
-/// it. For a listener that does not read, the server buffers a few kilobytes, then closes it as a
-/// stalled connection.
+/// A device that names itself also receives small changes. A listener costs its connection and a few words in
+/// ``FanOut``: the connection's task waits, and the server renders each event when it writes it. For a listener that
+/// does not read, the server buffers a few kilobytes, then closes it as a stalled connection.
 ///
 /// A listener whose token or access ends receives `bye`: at once when a change of access becomes known,
 /// and with its next heartbeat when the token's time is over. It never receives news of a commit after that end.
@@ -18,23 +17,16 @@ struct EventsRoute {
     private static let unsentBytesMax = 16 << 10
     /// How long a listener may leave sent bytes unacknowledged, in milliseconds.
     private static let unconfirmedMillisecondsMax = 60_000
-
     let service: any SyncService
     /// Tells whether a listener's access has ended.
     let watch: AccessWatch
     private let latest = LatestEvent()
-
-    init(service: any SyncService, watch: AccessWatch) {
-        self.service = service
-        self.watch = watch
-    }
 
     /// Whether a request asks for events, in any zone.
     static func isEventsRequest(_ request: Request) -> Bool {
         request.method == .get && (request.uri.path.hasSuffix("/events") || ChangesRoute.wantsEvents(request))
     }
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -49,10 +41,7 @@ struct EventsRoute {
         let token = try BearerToken.text(in: request)
         if let device { service.contacts.record(device, access, at: lastRevision?.revision) }
         let body = ResponseBody { [latest, watch, contacts = service.contacts] writer in
-            try await Self.configure(channel) { [weak listener] in
-                listener?.leave()
-                channel.close(promise: nil)
-            }
+            try await Self.configure(channel, for: listener)
             try await writer.write(EventStream.opening)
             var rights = ListenerRights(of: access.caller)
             while let message = await listener.next() {
@@ -77,8 +66,8 @@ struct EventsRoute {
         guard known?.user ?? user == user else { throw SyncHandler.deviceTaken }
     }
 
-    /// Bounds a connection's buffers, and calls `onHangUp` when the client disconnects.
-    static func configure(_ channel: any Channel, onHangUp: @escaping @Sendable () -> Void) async throws {
+    /// Bounds a connection's buffers, and ends the connection and its listener when the client disconnects.
+    static func configure(_ channel: any Channel, for listener: Listener) async throws {
         let size = SocketOptionValue(unsentBytesMax)
         try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
         let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)
@@ -90,7 +79,10 @@ struct EventsRoute {
         let time = SocketOptionValue(unconfirmedMillisecondsMax)
         try await channel.setOption(timeout, value: time).get()
         #endif
-        try await HangUpHandler.watch(channel, onHangUp)
+        try await HangUpHandler.watch(channel) { [weak listener] in
+            listener?.leave()
+            channel.close(promise: nil)
+        }
     }
 }
 

@@ -2,18 +2,11 @@ internal import Logging
 internal import ServiceLifecycle
 internal import TidemarkEngine
 
-/// Serves listeners in the background: heartbeats, checks for other programs' writes and for
-/// changes of access, and at the end a `bye`, so that the connections can close.
+/// Serves listeners: heartbeats, checks for other programs' writes and changes of access, and at the end a `bye`.
 struct ListenerService: Service {
-    private let service: any SyncService
-    private let accessWatch: AccessWatch
-    private let logger: Logger
-
-    init(_ service: any SyncService, accessWatch: AccessWatch, logger: Logger) {
-        self.service = service
-        self.accessWatch = accessWatch
-        self.logger = logger
-    }
+    let service: any SyncService
+    let accessWatch: AccessWatch
+    let logger: Logger
 
     func run() async throws {
         let pause = Duration.milliseconds(service.fanOut.tickMilliseconds)

@@ -16,7 +16,6 @@ struct UserEventsRoute: Sendable {
     /// Tells whether the sender's rights may have changed.
     let watch: AccessWatch
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
     {
@@ -27,10 +26,7 @@ struct UserEventsRoute: Sendable {
         let channel = context.channel
         let body = ResponseBody { [stream] writer in
             var stream = stream
-            try await EventsRoute.configure(channel) { [weak listener] in
-                listener?.leave()
-                channel.close(promise: nil)
-            }
+            try await EventsRoute.configure(channel, for: listener)
             try await writer.write(EventStream.opening)
             while let message = await listener.next() {
                 guard let text = try await text(of: message, to: listener, on: &stream) else { continue }

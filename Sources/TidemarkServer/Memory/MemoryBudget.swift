@@ -11,7 +11,6 @@ internal import TidemarkEngine
 /// always read the oldest unfinished body to its end. All other shares leave room for it. So bodies
 /// that grow at the same time cannot block each other for ever.
 struct MemoryBudget: Sendable {
-    /// The sizes of the budget.
     struct Bounds: Hashable, Sendable {
         /// All shares together, in bytes.
         let bytesMax: Int
@@ -19,7 +18,6 @@ struct MemoryBudget: Sendable {
         let bodyBytesMax: Int
         /// Shares up to this size are small.
         var smallBytesMax = 128 << 10
-
         /// The bytes that only small shares use.
         var reservedBytes: Int { bytesMax / 8 }
         /// The bytes of all large shares together.
@@ -28,7 +26,6 @@ struct MemoryBudget: Sendable {
         var areSufficient: Bool { largeBytesMax >= bodyBytesMax }
     }
 
-    /// Identifies a share.
     typealias Ticket = UInt64
 
     private struct Share {
@@ -52,32 +49,24 @@ struct MemoryBudget: Sendable {
     /// The bytes of large shares in phase `answering`.
     private var answeredBytes = 0
 
-    /// Creates an unused budget.
     init(bounds: Bounds) { self.bounds = bounds }
 
-    /// The bytes of all shares.
     var bytes: Int { smallBytes + largeBytes }
 
-    /// Begins an empty share.
     mutating func open() -> Ticket {
         tickets += 1
         shares[tickets] = Share()
         return tickets
     }
 
-    /// Grows the share of a body that is being read to `bytes` in total.
-    ///
-    /// - Returns: Whether the share may grow. If not, it waits until ``admit()`` returns it or
-    ///   ``leave(_:)`` ends its wait.
+    /// Grows the share of a body to `bytes`; if false, it waits until ``admit()`` returns it or ``leave(_:)`` ends it.
     mutating func grow(_ ticket: Ticket, to bytes: Int) -> Bool {
         if take(bytes, for: ticket) { return true }
         waiting.append((ticket, bytes))
         return false
     }
 
-    /// Ends the wait of a share.
-    ///
-    /// - Returns: Whether it was waiting.
+    /// Ends the wait of a share; returns whether it was waiting.
     mutating func leave(_ ticket: Ticket) -> Bool {
         guard let place = waiting.firstIndex(where: { $0.ticket == ticket }) else { return false }
         waiting.remove(at: place)
@@ -92,12 +81,9 @@ struct MemoryBudget: Sendable {
         count(share, of: ticket)
     }
 
-    /// Replaces the share of a request by the share of its answer.
+    /// Replaces a request's share by its answer's; false, without a change, if there is no room.
     ///
-    /// An answer larger than the budget is allowed if no other large answer is being sent. Otherwise
-    /// the server could never send it.
-    ///
-    /// - Returns: Whether there is room; if not, the share stays unchanged.
+    /// An answer larger than the budget is allowed if no other large answer is being sent, or it could never be sent.
     mutating func answer(_ ticket: Ticket, bytes: Int) -> Bool {
         guard let old = shares[ticket] else { return false }
         discount(old, of: ticket)
@@ -110,7 +96,6 @@ struct MemoryBudget: Sendable {
         return fits
     }
 
-    /// Ends a share.
     mutating func close(_ ticket: Ticket) {
         guard let share = shares.removeValue(forKey: ticket) else { return }
         discount(share, of: ticket)
@@ -183,10 +168,7 @@ extension MemoryBudget {
     }
 }
 
-/// The memory of requests and answers in flight.
-///
-/// The asynchronous shell around ``MemoryBudget``, in which bodies wait for memory. Safe to use from any
-/// task.
+/// The memory of requests and answers in flight: the asynchronous shell of ``MemoryBudget``, safe to use from any task.
 final class InFlightMemory: Sendable {
     /// The bytes to reserve per byte of a body: the body itself, and as much again for its staging.
     static let bodyMultiple = 2
@@ -209,7 +191,6 @@ final class InFlightMemory: Sendable {
     private let metrics: ServerMetrics
     private let eventLoop: any EventLoop
 
-    /// Creates an unused memory.
     init(limits: Limits, metrics: ServerMetrics) {
         state = Mutex(State(budget: MemoryBudget(bounds: Self.bounds(limits))))
         bytesMax = limits.inFlightBytesMax
@@ -217,9 +198,7 @@ final class InFlightMemory: Sendable {
         eventLoop = MultiThreadedEventLoopGroup.singleton.any()
     }
 
-    /// Checks that the largest body fits into the memory; otherwise the server would always refuse it.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if it does not fit.
+    /// Throws unless the largest body fits into the memory; otherwise the server would always refuse it.
     static func check(_ limits: Limits) throws(TidemarkError) {
         let bounds = bounds(limits)
         guard !bounds.areSufficient else { return }
@@ -293,10 +272,7 @@ extension InFlightMemory {
     }
 }
 
-/// The memory of one exchange, from the first byte of its request to the last byte of its answer.
-///
-/// Its release returns the memory: after the last byte, if the client disconnects, if a route throws,
-/// or if a task is cancelled.
+/// The memory of one exchange, which its release returns: after the last byte, a disconnection or an error.
 final class MemoryShare: Sendable {
     private let memory: InFlightMemory
     private let ticket: MemoryBudget.Ticket
@@ -308,21 +284,15 @@ final class MemoryShare: Sendable {
 
     deinit { memory.close(ticket) }
 
-    /// Reserves memory for a body of `bytes`, and waits a while if there is none.
-    ///
-    /// - Throws: The refusal after the wait.
+    /// Reserves memory for a body of `bytes`; without any, waits a while and throws the refusal.
     func grow(toBody bytes: Int) async throws(Refusal) {
         try await memory.grow(ticket, to: InFlightMemory.bodyMultiple * bytes)
     }
 
     /// Fixes the share after the last byte of the body.
     func finishReading() { memory.finishReading(ticket) }
-
-    /// Replaces the request's memory by the memory of an answer of `bytes`.
-    ///
-    /// - Throws: The refusal, if there is no memory.
+    /// Replaces the request's memory by that of an answer of `bytes`; throws the refusal if there is none.
     func answer(bytes: Int) throws(Refusal) { try memory.answer(ticket, bytes: bytes) }
-
     /// Returns the memory before the exchange ends.
     func giveBack() { memory.close(ticket) }
 }

@@ -14,7 +14,6 @@ public import TidemarkCore
 public struct BrowserPolicy: Hashable, Sendable {
     /// Allows the server's own pages only, and on loopback only `localhost` and its addresses.
     public static let standard = BrowserPolicy(origins: [], hosts: [])
-
     private let origins: Set<WebOrigin>
     private let hosts: Set<String>
 
@@ -58,14 +57,12 @@ public struct BrowserPolicy: Hashable, Sendable {
 }
 
 extension BrowserPolicy {
-    /// The request headers that identify the page.
     struct Headers: Hashable, Sendable {
         var host: String?
         var origin: String?
         var fetchSite: String?
     }
 
-    /// The policy's decision on a request.
     enum Verdict: Hashable, Sendable {
         /// The request does not come from a page of another origin.
         case passes
@@ -88,7 +85,6 @@ extension BrowserPolicy {
     /// The values of `Sec-Fetch-Site` that no page of another origin can cause.
     private static let ownSites = ["same-origin", "none"]
 
-    /// Judges a request by its headers.
     func verdict(on headers: Headers, isLoopback: Bool) -> Verdict {
         let server = headers.host.flatMap { Authority($0) }
         // Every browser sends `Host`; a health check over HTTP/1.0 may not.
@@ -122,7 +118,7 @@ struct BrowserMiddleware: RouterMiddleware {
         let headers = BrowserPolicy.Headers(
             host: request.head.authority, origin: request.headers[.origin], fetchSite: request.headers[.fetchSite])
         let verdict = policy.verdict(on: headers, isLoopback: isLoopback)
-        guard var refusal = refusal(verdict) else {
+        guard let refusal = refusal(verdict) else {
             let crossOrigin = verdict.allowedOrigin.map { CrossOrigin(origin: $0) }
             if let crossOrigin, CrossOrigin.isPreflight(request) { return crossOrigin.permission }
             var response = try await next(request, context)
@@ -130,8 +126,8 @@ struct BrowserMiddleware: RouterMiddleware {
             if policy.allowsOrigins { CrossOrigin.vary(&response) }
             return response
         }
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return try await ErrorAnswer.response(to: refusal, request: request, context: context)
+        return try await ErrorAnswer.response(
+            to: refusal.droppingBody(of: request), request: request, context: context)
     }
 
     /// Returns the refusal for a verdict; nil if the request passes.
@@ -175,7 +171,6 @@ extension HTTPField.Name { fileprivate static let fetchSite = customName("Sec-Fe
 struct Authority: Hashable, Sendable {
     /// The host in lower case; an IPv6 address keeps its brackets.
     let host: String
-    /// The port, if there is one.
     let port: Int?
 
     /// Parses `example.org`, `example.org:8080` or `[::1]:8080`; nil for anything else.
@@ -229,10 +224,7 @@ struct WebOrigin: Hashable, Sendable {
         port = authority.port ?? Self.defaultPorts[scheme]
     }
 
-    /// Whether the page belongs to the server with this `Host`.
-    ///
-    /// A proxy may terminate TLS, so the server does not know its own scheme. `Sec-Fetch-Site`
-    /// distinguishes `http` from `https`.
+    /// Whether the page is of the server with this `Host`, of any scheme: a proxy may hide it, `Sec-Fetch-Site` tells.
     func isOwn(of server: Authority) -> Bool {
         guard let standard = Self.defaultPorts[scheme] else { return false }
         return host == server.host && port == server.port ?? standard

@@ -1,16 +1,10 @@
 internal import HTTPTypes
 internal import Hummingbird
 
-/// The headers that let pages of an allowed origin send requests and read answers.
-///
-/// No answer allows credentials: a token travels in `Authorization`, and the server has no cookies.
+/// The headers that let pages of an allowed origin send requests and read answers, without credentials or cookies.
 struct CrossOrigin {
-    /// The origin of the page, as the browser sent it.
     let origin: String
-
-    /// The methods that a page may use.
     static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
-    /// The headers that a page may send.
     static let requestHeaders = """
         If-Match, If-None-Match, Idempotency-Key, Prefer, Authorization, Content-Type, Last-Event-ID, Accept
         """

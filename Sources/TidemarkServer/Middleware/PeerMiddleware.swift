@@ -2,8 +2,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkCore
 
-/// Notes the client's address, and refuses machines that go round the proxy, before the server reads a
-/// request's body.
+/// Notes the client's address, and refuses machines that go round the proxy, before the server reads a request's body.
 struct PeerMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 
@@ -23,11 +22,11 @@ struct PeerMiddleware: RouterMiddleware {
             return try await next(request, context)
         case .refuses(let address):
             guard !Self.openPaths.contains(request.uri.path) else { return try await next(request, context) }
-            var refusal = Refusal(
+            let refusal = Refusal(
                 .notAllowed, "This server answers its proxy only, and \(address) is none.",
                 fix: "Ask the proxy, by https://. If this is the proxy, serve with --behind-proxy and this address.")
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            return try await ErrorAnswer.response(to: refusal, request: request, context: context)
+            return try await ErrorAnswer.response(
+                to: refusal.droppingBody(of: request), request: request, context: context)
         }
     }
 }

@@ -90,7 +90,6 @@ final class RequestRecord: Sendable {
 
     /// The most percent-encodings of each other that are undone.
     private static let encodingsMax = 4
-
     /// The fewest bytes of a token: the search costs more than the rest of a log line.
     private static let tokenBytesMin = 32
     /// The most characters of a path that are looked through.
@@ -100,10 +99,7 @@ final class RequestRecord: Sendable {
     private static let zoneMax = 64
 }
 
-/// Records every request, in the log and the metrics, after the last byte of its answer.
-///
-/// While the server stops, each answer closes its connection, so that the client's next request can
-/// reach another server.
+/// Records every request after the last byte of its answer; while the server stops, each answer closes its connection.
 struct RequestRecordMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 
@@ -111,7 +107,6 @@ struct RequestRecordMiddleware: RouterMiddleware {
     let readiness: Readiness
     /// Whether the server encrypts its connections itself.
     let isEncrypted: Bool
-
     /// How long a browser then asks for nothing but `https`, in seconds.
     private static let strictSeconds = 31_536_000
 
@@ -137,7 +132,7 @@ struct RequestRecordMiddleware: RouterMiddleware {
         }
         let eventLoop = context.channel.eventLoop
         response.body = ResponseBody(contentLength: length) { writer in
-            do { try await body.write(PacedWriter(writer, on: eventLoop)) } catch {
+            do { try await body.write(PacedWriter(writer: writer, eventLoop: eventLoop)) } catch {
                 record.end("cut off", status: status, bytes: nil)
                 throw error
             }

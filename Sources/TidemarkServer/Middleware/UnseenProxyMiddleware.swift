@@ -4,9 +4,7 @@ internal import Logging
 internal import Synchronization
 internal import TidemarkCore
 
-/// Warns the operator, once, if a server with limits answers a proxy that it was not told of.
-///
-/// All clients of the proxy then have one address, so the bad tokens of one keep the others out.
+/// Warns once if a server with limits answers an unknown proxy, as the bad tokens of one client keep the others out.
 struct UnseenProxyMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 

@@ -2,21 +2,14 @@ internal import Foundation
 
 /// The system's figures of a process: its memory and its processor time, on Linux.
 package struct ProcessStatus: Sendable {
-    /// The process's folder in `/proc`.
     private let folder: String
-
-    /// This process.
     package static let own = ProcessStatus(folder: "/proc/self")
 
-    /// A process by its number.
     package init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
-
     private init(folder: String) { self.folder = folder }
 
-    /// The present memory, in bytes; nil where the system does not tell it, or the process has
-    /// ended.
+    /// The present memory, in bytes; nil where the system does not tell it, or the process has ended.
     package var residentBytes: Int? { bytes("VmRSS:") }
-
     /// The peak memory, in bytes.
     package var peakBytes: Int? { bytes("VmHWM:") }
 

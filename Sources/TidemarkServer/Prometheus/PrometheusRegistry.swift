@@ -31,7 +31,6 @@ public final class PrometheusRegistry: MetricsFactory {
 
     private static let durationBounds: [Double] = [0.001, 0.01, 0.1, 1, 10, 100]
     private static let otherBounds: [Double] = [1, 10, 100, 1_000, 10_000, 100_000]
-
     private let families: Mutex<[String: Family]>
 
     /// Creates a registry with definitions of some metrics.
@@ -122,13 +121,10 @@ public final class PrometheusRegistry: MetricsFactory {
 
     /// Forgets a counter.
     public func destroyCounter(_ handler: any CounterHandler) { forget(handler) }
-
     /// Forgets a gauge.
     public func destroyMeter(_ handler: any MeterHandler) { forget(handler) }
-
     /// Forgets a histogram or a gauge.
     public func destroyRecorder(_ handler: any RecorderHandler) { forget(handler) }
-
     /// Forgets a histogram of seconds.
     public func destroyTimer(_ handler: any TimerHandler) { forget(handler) }
 
@@ -153,7 +149,6 @@ extension MetricDefinition.Kind {
 
 /// One metric with one set of labels.
 protocol PrometheusSeries: AnyObject, Sendable {
-    /// Renders the samples.
     func lines(_ name: String, _ labels: [(String, String)]) -> String
 }
 
@@ -220,7 +215,6 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
         }
     }
 
-    /// Records a duration in seconds.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func lines(_ name: String, _ labels: [(String, String)]) -> String {
@@ -237,10 +231,8 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
     }
 }
 
-/// The text format of Prometheus, version 0.0.4
-/// (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+/// The text format of Prometheus, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 enum PrometheusText {
-    /// The content type of this format.
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// Renders the two lines above a metric's samples.
@@ -248,7 +240,6 @@ enum PrometheusText {
         "# HELP \(name) \(escape(help, quotes: false))\n# TYPE \(name) \(type)\n"
     }
 
-    /// Renders one sample.
     static func sample(_ name: String, labels: [(String, String)], value: String) -> String {
         guard !labels.isEmpty else { return "\(name) \(value)\n" }
         let pairs = labels.map { "\($0)=\"\(escape($1, quotes: true))\"" }

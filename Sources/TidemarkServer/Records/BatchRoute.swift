@@ -18,7 +18,6 @@ struct BatchRoute: Sendable {
         self.memory = memory
     }
 
-    /// Answers one batch.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -36,9 +35,7 @@ struct BatchRoute: Sendable {
         return response
     }
 
-    /// Offers each entry as a change set of its own, one after another.
-    ///
-    /// The id of each follows from the batch's, so a repeated batch has no second effect.
+    /// Offers each entry as a change set of its own; the ids follow from the batch's, so a repetition has no effect.
     private func entries(of batch: WriteBatch, _ headers: WriteHeaders, id: String, _ access: ZoneAccess) async throws
         -> [String]
     {

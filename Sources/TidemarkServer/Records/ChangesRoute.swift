@@ -11,7 +11,6 @@ struct ChangesRoute: Sendable {
     let memory: InFlightMemory
     let watch: AccessWatch
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -57,10 +56,7 @@ struct ChangesRoute: Sendable {
         let channel = context.channel
         let token = try BearerToken.text(in: request)
         let body = ResponseBody { [self] writer in
-            try await EventsRoute.configure(channel) { [weak listener] in
-                listener?.leave()
-                channel.close(promise: nil)
-            }
+            try await EventsRoute.configure(channel, for: listener)
             try await writer.write(EventStream.opening)
             var rights = ListenerRights(of: access.caller)
             var page = first

@@ -8,7 +8,6 @@ struct CompareRoute: Sendable {
     let bodyReader: BodyReader
     let memory: InFlightMemory
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

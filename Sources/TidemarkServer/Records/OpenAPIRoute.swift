@@ -18,10 +18,8 @@ struct OpenAPIRoute: Sendable {
         self.routes = Set(routes.map { "\($0.method.rawValue) \($0.path)" } + ["GET \(Self.path)"])
     }
 
-    /// The path beneath the zone's.
     static let path = "/openapi.json"
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

@@ -12,8 +12,6 @@ extension Request {
         return nil
     }
 
-    /// The names and values of the query, in their order, decoded as forms are.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidFilter`` for a part that is no `name=value`.
+    /// The names and values of the query, in order, decoded as forms are; throws `invalidFilter` for any other part.
     var queryItems: [ListQuery.Item] { get throws(TidemarkError) { try QueryItems.read(uri.query ?? "") } }
 }

@@ -9,7 +9,6 @@ struct RecordsRoute: Sendable {
     let service: any SyncService
     let memory: InFlightMemory
 
-    /// Answers a page of records.
     @Sendable func page(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -25,7 +24,6 @@ struct RecordsRoute: Sendable {
         return response
     }
 
-    /// Answers one record.
     @Sendable func record(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

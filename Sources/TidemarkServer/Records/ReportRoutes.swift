@@ -9,12 +9,10 @@ struct ReportRoutes: Sendable {
     let service: any SyncService
     let memory: InFlightMemory
 
-    /// Answers with the tables.
     @Sendable func tables(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     { try await respond(to: request, access) { reader, _ in try ListTables(reader).json() } }
 
-    /// Answers with the latest revisions.
     @Sendable func revisions(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -22,7 +20,6 @@ struct ReportRoutes: Sendable {
         return try await respond(to: request, access) { try ListRevisions($0, contacts: $1).json(query) }
     }
 
-    /// Answers with one revision.
     @Sendable func revision(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -32,7 +29,6 @@ struct ReportRoutes: Sendable {
         return try await respond(to: request, access) { try ListRevisions($0, contacts: $1).json(revision) }
     }
 
-    /// Answers with the changes of a record.
     @Sendable func history(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -46,7 +42,6 @@ struct ReportRoutes: Sendable {
         }
     }
 
-    /// Answers with the devices.
     @Sendable func devices(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     { try await respond(to: request, access) { try ListDevices($0, contacts: $1).json() } }
@@ -59,7 +54,6 @@ struct ReportRoutes: Sendable {
         return SmallBody.done
     }
 
-    /// Answers with the refused change sets.
     @Sendable func conflicts(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

@@ -10,7 +10,6 @@ struct WriteRoute: Sendable {
     let bodyReader: BodyReader
     let memory: InFlightMemory
 
-    /// Answers one write.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -76,14 +75,11 @@ extension WriteHeaders {
     /// Reads the headers of a request whose body the server has not begun to read.
     static func read(_ request: Request, of method: WriteRequest.Method) async throws -> WriteHeaders {
         do throws(TidemarkError) { return try WriteHeaders(request.headers, of: method) } catch {
-            var refusal = Refusal(error)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            throw refusal
+            throw try await Refusal(error).droppingBody(of: request)
         }
     }
 }
 
-/// The headers of a write.
 struct WriteHeaders: Hashable, Sendable {
     /// The state that the client has seen.
     let precondition: Precondition
@@ -91,15 +87,9 @@ struct WriteHeaders: Hashable, Sendable {
     let id: String?
     /// The revision up to which the client has seen the whole zone.
     let seen: Int64?
-    /// The client's preferences.
     let preferences: Preferences
 
-    /// Reads the headers of a request.
-    ///
-    /// - Parameters:
-    ///   - headers: The headers.
-    ///   - method: The method; that of a batch is `post`.
-    /// - Throws: ``TidemarkCore/TidemarkError`` for a header that the server does not understand.
+    /// Reads the headers; a batch counts as `post`; throws for a header that the server does not understand.
     init(_ headers: HTTPFields, of method: WriteRequest.Method) throws(TidemarkError) {
         try MediaTypes.check(headers, hasBody: method != .delete)
         preferences = try Preferences(headers[.prefer])
@@ -141,10 +131,7 @@ struct Preferences: Hashable, Sendable {
     /// The preferences that the server follows, as in `Preference-Applied`; nil if there are none.
     private(set) var applied: String?
 
-    /// Reads the header.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown preference, unless the client sends
-    ///   `handling=lenient`.
+    /// Reads the header; throws `invalidArgument` for an unknown preference without `handling=lenient`.
     init(_ header: String?) throws(TidemarkError) {
         let parts = (header ?? "").split(separator: ",").map { part in
             String(part.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\"" }).lowercased()
@@ -168,15 +155,11 @@ struct Preferences: Hashable, Sendable {
 /// The media types of the requests and answers of clients without rows.
 enum MediaTypes {
     private static let bodies: Set<String> = ["application/json", "application/merge-patch+json"]
-    private static let answers: Set<String> = [
-        "*/*", "application/*", "application/json", "application/problem+json",
-    ]
+    private static let answers: Set<String> = ["*/*", "application/*", "application/json", "application/problem+json"]
 
-    /// Checks `Accept`, and `Content-Type` if the request has a body.
+    /// Checks `Accept`, and `Content-Type` of a body; throws `notAcceptable` or `unsupportedMediaType`.
     ///
     /// `null` is NULL and a missing member stays, so both types of bodies mean the same. A request need name none.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/notAcceptable`` or ``TidemarkCore/ErrorCode/unsupportedMediaType``.
     static func check(_ headers: HTTPFields, hasBody: Bool) throws(TidemarkError) {
         guard accepts(headers[.accept]) else {
             throw TidemarkError(
@@ -203,9 +186,7 @@ enum MediaTypes {
 }
 
 extension ServerRequestContext {
-    /// Returns the name of a user, an invitation or a device in the request's path.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a name that is no percent-encoded UTF-8.
+    /// Returns a name in the request's path; throws `malformedRequest` if it is no percent-encoded UTF-8.
     func name(_ parameter: String) throws(TidemarkError) -> String {
         guard let text = parameters.get(parameter)?.removingPercentEncoding, !text.utf8.contains(0) else {
             throw TidemarkError(

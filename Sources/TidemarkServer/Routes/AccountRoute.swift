@@ -5,10 +5,7 @@ internal import TidemarkEngine
 struct AccountRoute {
     let accounts: any AccountReader
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
-    {
-        try await SmallBody.answer(try await accounts.account(of: user.id), to: request)
-    }
+    { try await SmallBody.answer(try await accounts.account(of: user.id), to: request) }
 }

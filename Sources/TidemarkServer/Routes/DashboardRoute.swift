@@ -8,8 +8,6 @@ struct DashboardRoute: Sendable {
     let pages: WebPages
     private let compressed = CompressedAnswers(bounds: .init(countMax: 32))
 
-    init(pages: WebPages) { self.pages = pages }
-
     /// Answers `GET /dashboard/` with the first file; without the slash, the files' relative addresses would be wrong.
     @Sendable func start(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         guard request.uri.path.hasSuffix("/") else {
@@ -64,6 +62,4 @@ struct DashboardRoute: Sendable {
     }
 }
 
-extension HTTPField.Name {
-    fileprivate static let referrerPolicy = customName("Referrer-Policy")
-}
+extension HTTPField.Name { fileprivate static let referrerPolicy = customName("Referrer-Policy") }

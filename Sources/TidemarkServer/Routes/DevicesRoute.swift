@@ -6,9 +6,7 @@ struct DevicesRoute: Sendable {
     let accounts: any AccountReader
     let service: any SyncService
 
-    /// Answers one request; a device that is not there, or not the sender's, changes nothing.
-    ///
-    /// The tokens end first: a server that is killed in between is asked again.
+    /// Forgets a device of the sender, if it is there; the tokens end first, so that a killed server is asked again.
     @Sendable func forget(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
     {

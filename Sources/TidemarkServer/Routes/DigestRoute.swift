@@ -7,7 +7,6 @@ struct DigestRoute {
     let service: any SyncService
     let memory: InFlightMemory
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

@@ -15,10 +15,8 @@ actor FirstSnapshots {
 
     private static let patience = Duration.seconds(10)
     private static let keeping = Duration.seconds(60)
-
     private let service: any SyncService
     private let clock: any Clock<Duration>
-    /// The builds by zone.
     private var builds: [String: Build] = [:]
     /// Counts the requests, so that a timer ends its own only.
     private var number = 0
@@ -28,9 +26,7 @@ actor FirstSnapshots {
         self.clock = clock
     }
 
-    /// Returns a snapshot that a device can start from, lent to the caller.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/snapshotPending`` if the build takes longer than the request may wait.
+    /// Returns a snapshot to start from, lent to the caller; throws `snapshotPending` after the longest wait.
     func snapshot(_ access: ZoneAccess) async throws -> SnapshotFile {
         if case .ready(let file) = builds[access.zone], let lent = try await service.snapshot(access, tag: file.tag) {
             return lent

@@ -3,7 +3,6 @@ internal import Hummingbird
 
 /// `GET /healthz`: tells load balancers and scripts that the server runs.
 struct HealthRoute {
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         Response(
             status: .ok, headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"],

@@ -8,7 +8,6 @@ internal import TidemarkEngine
 struct MembersRoute: Sendable {
     let registry: ZoneRegistry
     let body: SmallBody
-
     /// The name in a path by which members mean themselves.
     static let me = "me"
 
@@ -17,13 +16,8 @@ struct MembersRoute: Sendable {
         let role: Role
     }
 
-    private struct MemberList: Encodable {
-        let members: [Member]
-    }
-
-    private struct Change: Decodable {
-        let role: Role
-    }
+    private struct MemberList: Encodable { let members: [Member] }
+    private struct Change: Decodable { let role: Role }
 
     private struct Offer: Decodable {
         let role: Role
@@ -31,9 +25,7 @@ struct MembersRoute: Sendable {
         let days: Int64?
     }
 
-    private struct Secret: Codable {
-        let invitation: String
-    }
+    private struct Secret: Codable { let invitation: String }
 
     private struct Membership: Encodable {
         let zone: String
@@ -47,9 +39,7 @@ struct MembersRoute: Sendable {
         let expires: Int64
     }
 
-    private struct OpenList: Encodable {
-        let invitations: [Open]
-    }
+    private struct OpenList: Encodable { let invitations: [Open] }
 
     // MARK: Members
 

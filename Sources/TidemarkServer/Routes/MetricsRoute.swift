@@ -5,7 +5,6 @@ internal import Hummingbird
 struct MetricsRoute {
     let exposition: @Sendable () -> String
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         Response(
             status: .ok, headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],

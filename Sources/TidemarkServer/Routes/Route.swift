@@ -5,9 +5,7 @@ internal import TidemarkEngine
 
 /// One method of one path, the decision who may use it, and the code that answers.
 struct Route: Sendable {
-    /// The code of a route, which the server calls after the decision about the sender.
-    ///
-    /// The code needs what the decision gives, so a route about a zone cannot be added without one.
+    /// A route's code, called after the decision; it needs what that gives, so no route about a zone goes without one.
     enum Answer: Sendable {
         typealias Plain = @Sendable (Request, ServerRequestContext) async throws -> Response
         typealias InZone = @Sendable (Request, ServerRequestContext, ZoneAccess) async throws -> Response
@@ -20,13 +18,11 @@ struct Route: Sendable {
         case members(Role, InZone)
         /// Answers users who are signed in, each about the user's own affairs.
         case users(OfUser)
-        /// Answers administrators.
         case administrators(Plain)
         /// Answers the holder of a token that the issuer finds valid, of any purpose, about this token.
         case holders(any TokenIssuer, OfToken)
     }
 
-    /// The decision, without the code.
     enum Decision: Hashable, Sendable {
         case anybody
         case members(Role)
@@ -39,7 +35,6 @@ struct Route: Sendable {
     let path: String
     /// The method; a `GET` also answers to `HEAD`.
     let method: HTTPRequest.Method
-    /// The code.
     let answer: Answer
 
     init(_ method: HTTPRequest.Method, _ path: String, for answer: Answer) {
@@ -48,7 +43,6 @@ struct Route: Sendable {
         self.answer = answer
     }
 
-    /// Who may use the route.
     var decision: Decision {
         switch answer {
         case .anybody: .anybody
@@ -59,6 +53,5 @@ struct Route: Sendable {
         }
     }
 
-    /// The methods to which the route answers.
     var methods: [HTTPRequest.Method] { method == .get ? [.get, .head] : [method] }
 }

@@ -31,9 +31,7 @@ struct RouteTable {
         GET and POST /zones/{zone}/invitations, DELETE /zones/{zone}/invitations/{id} and POST /invitations
         """
 
-    /// The list of paths as a sentence.
     static let paths = "It has \(summary)."
-
     let service: any SyncService
     let gate: any AccessGate
     let rates: RequestRates?
@@ -46,6 +44,8 @@ struct RouteTable {
     let pages: WebPages
     let exposition: @Sendable () -> String
 
+    private var admission: Admission { Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax) }
+
     /// Every route of the server, each with its decision about the sender.
     var routes: [Route] {
         let describedRoutes = zoneRoutes + writeRoutes
@@ -55,18 +55,14 @@ struct RouteTable {
             + forgetRoutes + userRoutes + serverRoutes + pageRoutes + rootRoutes
     }
 
-    /// The routes by which an owner has a zone forget a device.
-    ///
-    /// At a server with users the path without a zone belongs to the user's own devices.
+    /// The routes by which an owner forgets a device; with users, the path without a zone is for one's own devices.
     private var forgetRoutes: [Route] {
         let forget = Route.Answer.members(.owner, ReportRoutes(service: service, memory: memory).forget)
         let inZone = Route(.delete, "\(Self.zonePrefix){zone}/devices/{device}", for: forget)
         return gate is any AccountReader ? [inZone] : [inZone, Route(.delete, "/devices/{device}", for: forget)]
     }
 
-    /// The routes about a zone.
-    ///
-    /// Readers send `POST /sync`, too, to pull; the engine refuses their change sets.
+    /// The routes about a zone; readers send `POST /sync`, too, to pull, and the engine refuses their change sets.
     private var zoneRoutes: [Route] {
         let compressedAnswers = CompressedAnswers()
         let sync = SyncRoute(
@@ -130,7 +126,6 @@ struct RouteTable {
         ]
     }
 
-    /// The routes of a server with users.
     private var userRoutes: [Route] {
         guard let accounts = gate as? any AccountReader else { return [] }
         return [
@@ -163,11 +158,8 @@ struct RouteTable {
         ]
     }
 
-    /// The routes about the server.
     private var serverRoutes: [Route] {
-        let ready = ReadyRoute(
-            service: service, admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
-            store: storeCheck, readiness: readiness)
+        let ready = ReadyRoute(service: service, admission: admission, store: storeCheck, readiness: readiness)
         return [
             Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
             Route(.get, "/readyz", for: .anybody(ready.answer)),
@@ -194,7 +186,7 @@ struct RouteTable {
 
     /// Adds every route to a router, and to each path a refusal of every other method.
     func add(to router: Router<ServerRequestContext>) {
-        let sender = RouteGuard(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax)
+        let sender = RouteGuard(admission: admission)
         let routes = routes
         for route in routes {
             // The router adds `HEAD` for each `GET`.
@@ -219,11 +211,10 @@ struct RouteTable {
     }
 
     private func methodRefusal(_ request: Request, at path: String, allow: String) async throws -> Refusal {
-        var refusal = Refusal(
+        let refusal = Refusal(
             .methodNotAllowed, "\(request.uri.path) does not answer to \(request.method).",
             fix: "It answers to \(allow).\(Self.otherPath(for: request.method, than: path))", headers: [.allow: allow])
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return refusal
+        return try await refusal.droppingBody(of: request)
     }
 
     /// Where a client finds the method that it sent to the other path of a table.
@@ -279,10 +270,6 @@ extension RouteTable {
 /// Decides about the sender of each request, before the server reads the request's body.
 struct RouteGuard: Sendable {
     let admission: Admission
-
-    init(gate: any AccessGate, rates: RequestRates?, bodyBytesMax: Int) {
-        admission = Admission(gate: gate, rates: rates, bodyBytesMax: bodyBytesMax)
-    }
 
     /// Answers a request, if its sender may send it.
     func respond(to request: Request, _ context: ServerRequestContext, by answer: Route.Answer) async throws -> Response
@@ -361,9 +348,7 @@ struct RouteGuard: Sendable {
     {
         do { return try await decision() } catch let error as TidemarkError where error.code.status.kind == .clientError
         {
-            var refusal = Refusal(error)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            throw refusal
+            throw try await Refusal(error).droppingBody(of: request)
         }
     }
 
@@ -372,7 +357,6 @@ struct RouteGuard: Sendable {
 }
 
 extension ServerRequestContext {
-    /// The zone in the request's path.
     fileprivate var zone: String {
         get throws {
             guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }

@@ -7,7 +7,6 @@ struct SchemaRoute {
     let memory: InFlightMemory
     let compressedAnswers: CompressedAnswers
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

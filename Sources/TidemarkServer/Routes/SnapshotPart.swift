@@ -22,7 +22,6 @@ struct SnapshotPart: Hashable {
         self.init(range: request.headers[.range], ifRange: request.headers[.ifRange])
     }
 
-    /// Parses the two headers.
     init?(range: String?, ifRange: String?) {
         guard let range, let ifRange, ifRange.count > 2, ifRange.hasPrefix("\""), ifRange.hasSuffix("\""),
             range.lowercased().hasPrefix(Self.unit)
@@ -35,9 +34,7 @@ struct SnapshotPart: Hashable {
         guard last != nil || ends[1].isEmpty, last ?? first >= first else { return nil }
     }
 
-    /// Returns the bytes to send of a file; nil for another file, which the server sends whole.
-    ///
-    /// - Throws: `rangeNotSatisfiable` if the file ends before the first byte.
+    /// Returns the bytes to send, nil for another file, sent whole; throws if the file ends before the first byte.
     func bytes(of snapshot: SnapshotFile) throws -> ClosedRange<Int>? {
         guard snapshot.tag == tag else { return nil }
         let end = Int(snapshot.byteCount)
@@ -59,7 +56,6 @@ struct SnapshotPart: Hashable {
 }
 
 extension SnapshotFile {
-    /// Returns the `Content-Range` of a part.
     func contentRange(_ bytes: ClosedRange<Int>) -> String {
         "bytes \(bytes.lowerBound)-\(bytes.upperBound)/\(byteCount)"
     }

@@ -12,7 +12,6 @@ struct SnapshotRoute {
     let service: any SyncService
     let firstSnapshots: FirstSnapshots
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
@@ -45,9 +44,7 @@ struct SnapshotRoute {
         return try await service.snapshot(access, tag: part.tag)
     }
 
-    /// Reads the device's base from the query.
-    ///
-    /// An invalid query counts as no base, because the whole snapshot is always correct.
+    /// Reads the device's base from the query; an invalid one counts as none, as the whole snapshot is always correct.
     private static func base(_ request: Request) -> DeltaBase? {
         guard let revision = request.query("since").flatMap({ Int64($0) }), revision >= 0 else { return nil }
         guard let epoch = request.query("epoch"), let schema = request.query("schema") else {
@@ -83,10 +80,7 @@ private struct UnreadableSnapshot: Error {
     let cause: any Error
 }
 
-/// Releases a snapshot when the answer that uses it is released.
-///
-/// That happens after the last byte, if the client disconnects, or if the answer is never sent: the
-/// answer's body holds the lease.
+/// Releases a snapshot with the body of its answer: after the last byte, or when the client disconnects before.
 private final class SnapshotLease: Sendable {
     let snapshot: SnapshotFile
     private let service: any SyncService
@@ -100,9 +94,7 @@ private final class SnapshotLease: Sendable {
 }
 
 extension HTTPField.Name {
-    /// The epoch of a snapshot's zone.
     static let tidemarkEpoch = customName("Tidemark-Epoch")
-    /// The revision of a snapshot.
     static let tidemarkRevision = customName("Tidemark-Revision")
 
     /// Creates a header name that HTTPTypes lacks.

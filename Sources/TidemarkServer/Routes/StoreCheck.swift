@@ -3,9 +3,8 @@ internal import TidemarkEngine
 
 /// Checks within a time bound that the store answers.
 ///
-/// Only one probe runs at a time, however many clients check. So a stalled store holds one connection
-/// and one task. The checks in `waiting` wait for the current probe. Once it is late, checks fail at
-/// once, until the store answers.
+/// Only one probe runs at a time, however many clients check. So a stalled store holds one connection and one task. The
+/// checks in `waiting` wait for the current probe. Once it is late, checks fail at once, until the store answers.
 actor StoreCheck {
     private let service: any SyncService
     private let clock: any Clock<Duration>
@@ -16,21 +15,14 @@ actor StoreCheck {
     /// Counts the probes, so that a timer does not end a later one.
     private var number = 0
 
-    /// Creates a check that has not probed the store yet.
-    ///
-    /// - Parameters:
-    ///   - service: The store.
-    ///   - patience: How long the store may take.
-    ///   - clock: Measures `patience`.
+    /// Creates a check that has not probed the store yet; the `clock` measures the `patience` with the store.
     init(_ service: any SyncService, patience: Duration, clock: any Clock<Duration>) {
         self.service = service
         self.patience = patience
         self.clock = clock
     }
 
-    /// Returns when the store has answered.
-    ///
-    /// - Throws: The store's error; `unavailable` if the store does not answer in time.
+    /// Returns when the store has answered; throws its error, or `unavailable` if it does not answer in time.
     func run() async throws {
         if isLate { throw late }
         try await withCheckedThrowingContinuation { continuation in

@@ -7,15 +7,13 @@ internal import TidemarkEngine
 
 /// `POST /sync`: one round of synchronization; `GET /sync`: a conditional GET; `POST /fingerprints`: a comparison.
 ///
-/// A device with nothing to send uses the conditional GET.
-/// The route ignores the `Content-Type` of a body, because `curl -d` sends JSON as a form.
+/// A device with nothing to send uses the conditional GET. `Content-Type` is ignored: `curl -d` calls JSON a form.
 struct SyncRoute {
     let service: any SyncService
     let bodyReader: BodyReader
     let memory: InFlightMemory
     let compressedAnswers: CompressedAnswers
 
-    /// Returns the handler of a kind of requests.
     func answer(_ kind: @escaping @Sendable ([UInt8]) -> ZoneRequest.Kind) -> Route.Answer.InZone {
         { request, context, access in
             let share = memory.share()

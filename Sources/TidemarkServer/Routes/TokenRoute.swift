@@ -6,13 +6,9 @@ internal import TidemarkEngine
 struct TokenRoute {
     let issuer: any TokenIssuer
     let body: SmallBody
-
-    /// The most bytes of a device's id.
     private static let deviceBytesMax = 64
 
-    private struct Exchange: Decodable {
-        let device: String
-    }
+    private struct Exchange: Decodable { let device: String }
 
     /// Answers `POST /token`.
     @Sendable func exchange(_ request: Request, _ context: ServerRequestContext, token: String) async throws -> Response

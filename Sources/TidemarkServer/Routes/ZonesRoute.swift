@@ -9,7 +9,6 @@ struct ZonesRoute: Sendable {
     let service: any SyncService
     let body: SmallBody
 
-    /// A zone in a list.
     private struct Entry: Encodable {
         let zone: String
         let kind: ZoneKind
@@ -21,9 +20,7 @@ struct ZonesRoute: Sendable {
         let revision: Int64?
     }
 
-    private struct List: Encodable {
-        let zones: [Entry]
-    }
+    private struct List: Encodable { let zones: [Entry] }
 
     private struct Creation: Decodable {
         let kind: ZoneKind
@@ -37,9 +34,7 @@ struct ZonesRoute: Sendable {
         let title: String?
     }
 
-    private struct Title: Decodable {
-        let title: String
-    }
+    private struct Title: Decodable { let title: String }
 
     /// Answers `GET /zones`: the zones with their revisions, so that a device syncs only those with news.
     ///

@@ -5,9 +5,7 @@ internal import NIOHTTP1
 internal import Synchronization
 internal import TidemarkCore
 
-/// Refuses a request with two `Host` headers, and one of HTTP/1.1 without any (RFC 9112, section 3.2).
-///
-/// The handlers behind it keep the first header only, so a proxy and the server could read two different names.
+/// Refuses a request with two `Host` headers, of which a proxy may read the other, or none (RFC 9112, section 3.2).
 final class HostHeaderHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -83,12 +81,9 @@ final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHan
     private let timeout: TimeAmount
     /// The writes that are not sent yet.
     private var pending = 0
-    /// The promise of the requested close.
     private var closing: EventLoopPromise<Void>?
-    /// The timeout of the wait.
     private var end: Scheduled<Void>?
 
-    /// Creates a handler that delays a close by at most `timeout`.
     init(timeout: TimeAmount) { self.timeout = timeout }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -121,7 +116,6 @@ final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHan
         if pending == 0 { close(context) }
     }
 
-    /// Closes the connection if a close was requested.
     private func close(_ context: ChannelHandlerContext) {
         guard let closing else { return }
         self.closing = nil
@@ -130,10 +124,7 @@ final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHan
     }
 }
 
-/// Closes a connection whose client has stopped reading its answer.
-///
-/// The server writes answers in small pieces. So a connection that stays unwritable for the whole
-/// timeout moved less than one piece. Hummingbird's own timeout covers only reads.
+/// Closes a connection that stays unwritable for the whole timeout, because its client reads less than a small piece.
 final class StalledWriteHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = NIOAny
 
@@ -166,18 +157,14 @@ final class StalledWriteHandler: ChannelInboundHandler, RemovableChannelHandler 
     }
 }
 
-/// Detects that a client disconnected while it waits for the server.
-///
-/// A read would detect it, but no task reads this connection, and the next write may be far away.
+/// Detects that a client disconnected while it waits: no task reads the connection, and a write may be far away.
 final class HangUpHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = NIOAny
 
     private var hasHungUp = false
     private var onHangUp: (@Sendable () -> Void)?
 
-    /// Calls `onHangUp` when a channel's client disconnects, or at once if it already did.
-    ///
-    /// A later call replaces the closure of an earlier one.
+    /// Calls `onHangUp` when a channel's client disconnects, or at once if it already did; the last call counts.
     static func watch(_ channel: any Channel, _ onHangUp: @escaping @Sendable () -> Void) async throws {
         try await channel.eventLoop.submit {
             // A closed channel has no handlers.

@@ -1,17 +1,11 @@
 internal import NIOCore
 public import TidemarkCore
 
-/// The proxies that may connect without encryption, and the addresses of the clients behind them.
-///
-/// The server refuses every other machine, because its requests travel in the clear. This machine itself
-/// always may connect.
+/// The only proxies that may connect in the clear, beside this machine, and the addresses of the clients behind them.
 public struct ProxyPeers: Hashable, Sendable {
     private let addresses: Set<String>
 
-    /// Makes the list of proxies.
-    ///
-    /// - Parameter addresses: IPv4 or IPv6 addresses, without ports.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for anything else.
+    /// Makes the list from IPv4 or IPv6 addresses without ports; throws `invalidArgument` for anything else.
     public init(_ addresses: [String]) throws(TidemarkError) {
         var parsed: Set<String> = []
         for text in addresses {
@@ -27,7 +21,6 @@ public struct ProxyPeers: Hashable, Sendable {
 }
 
 extension ProxyPeers {
-    /// The decision on the sender of a request.
     enum Verdict: Hashable, Sendable {
         /// The client with this address sends it, directly or through a proxy.
         case client(String)
@@ -35,10 +28,7 @@ extension ProxyPeers {
         case refuses(String)
     }
 
-    /// Judges a request by the address of its connection, and by its `X-Forwarded-For`.
-    ///
-    /// Each proxy adds the address of its own client at the end of the header. Only the last one comes
-    /// from a trusted machine.
+    /// Judges a request by its connection's address, and by the last `X-Forwarded-For`, which a trusted machine added.
     func verdict(peer: String?, forwardedFor: String?) -> Verdict {
         guard let peer = peer.flatMap(Self.standard) else { return .refuses("an unknown address") }
         guard addresses.contains(peer) else { return Loopback.contains(peer) ? .client(peer) : .refuses(peer) }
@@ -46,9 +36,7 @@ extension ProxyPeers {
         return .client(last.flatMap(Self.standard) ?? peer)
     }
 
-    /// Returns an address in its standard form, in which equal addresses are equal texts.
-    ///
-    /// An IPv4 address that an IPv6 socket reports (`::ffff:10.0.0.2`) becomes a plain one.
+    /// Returns an address in its standard form, an IPv4 one without `::ffff:`, so that equal addresses are equal texts.
     private static func standard(_ text: String) -> String? {
         let prefix = "::ffff:"
         let isMapped = text.lowercased().hasPrefix(prefix) && text.contains(".")

@@ -2,25 +2,18 @@ internal import Foundation
 internal import NIOSSL
 public import TidemarkCore
 
-/// The certificate and the key by which a server encrypts its connections, TLS 1.2 or newer.
-///
-/// Both are read once. A server that shall use renewed files starts again.
+/// The certificate and the key by which a server encrypts its connections, TLS 1.2 or newer; it reads both once.
 public struct ServerTLS: Sendable {
     /// Advice for the operator, such as a key file that everybody on the machine can read.
     public let warnings: [String]
     /// The moment until which the certificate is good, in milliseconds since 1970.
     public let expires: Int64
-    /// The configuration of each connection.
     let configuration: TLSConfiguration
 
-    /// Reads the files.
+    /// Reads PEM files: the certificate followed by those of its authorities, and its private key without a passphrase.
     ///
-    /// - Parameters:
-    ///   - certificate: The path of a PEM file: the server's certificate first, then those of the
-    ///     authorities between it and a root.
-    ///   - key: The path of a PEM file with the certificate's private key, without a passphrase.
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if a file is missing or is no PEM file, or if the
-    ///   key does not belong to the certificate.
+    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if a file is missing or no PEM file, or if the key is
+    ///   another's.
     public init(certificate: String, key: String) throws(TidemarkError) {
         let chain = try Self.chain(in: certificate)
         let privateKey = try Self.key(in: key)
