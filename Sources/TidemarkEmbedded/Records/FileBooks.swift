@@ -5,7 +5,6 @@ import TidemarkSQL
 
 /// Who reads and writes the books of a zone in its file: by cached statements on one connection.
 package protocol FileBooks: BookDatabase {
-    /// The connection.
     var db: Database { get }
 }
 
@@ -13,7 +12,6 @@ package protocol FileBooks: BookDatabase {
 package struct FileConnection: FileBooks {
     package let db: Database
 
-    /// Wraps a connection.
     package init(_ db: Database) { self.db = db }
 }
 

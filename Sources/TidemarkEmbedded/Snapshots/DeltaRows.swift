@@ -10,10 +10,7 @@ struct DeltaRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Lists the changed records.
-    ///
-    /// - Returns: Whether a delta is possible and worthwhile: the log has all changes since the base,
-    ///   and most rows did not change.
+    /// Lists the changed records, and returns whether the log has all of them and most rows did not change.
     func list(since base: DeltaBase, in zone: Row) throws -> Bool {
         let isPossible = DeltaChoice.isPossible(
             since: base, epoch: try zone.value("epoch"), horizon: try zone.value("horizon"),

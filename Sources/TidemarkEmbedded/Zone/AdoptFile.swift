@@ -22,18 +22,11 @@ package struct ZoneAdoption {
     /// The views and triggers that call functions which only the program has, with these functions.
     package let programCalls: [String]
 
-    /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening.
+    /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening, in a transaction.
     ///
-    /// - Parameters:
-    ///   - db: A connection to the file, in a transaction.
-    ///   - name: The name of a new zone.
-    ///   - epoch: A random id for a new history: of a new zone, or after a restore from a backup.
-    ///   - isRestored: Whether the file was restored from a backup.
-    ///   - excluding: Tables that stay local.
-    ///   - keys: The keys of tables without a primary key that the operator declares, by table.
-    ///   - policies: Policies to change; all others stay as the file has them.
-    ///   - renames: Columns that were renamed since the last opening.
-    ///   - objects: Declarations about the program's triggers and collations.
+    /// `epoch` is a random id for a new history, of a new zone or after a restore. `keys` are those that the operator
+    /// declares for tables without a primary key. Policies without a change stay.
+    ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and their rows.
     package init(
         _ db: Database, name: String, epoch: String, isRestored: Bool = false, excluding: Set<String>,
@@ -175,9 +168,7 @@ extension SchemaIntrospection {
             policies: ZonePolicies.read(in: db))
     }
 
-    /// Refuses to exclude tables that a database does not have.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `invalidArgument`.
+    /// Refuses to exclude tables that a database does not have, by `invalidArgument`.
     static func requireKnown(_ excluded: Set<String>, in db: Database) throws {
         let introspection = try SchemaIntrospection(db)
         let names = introspection.tables.map(\.name) + introspection.skippedTables

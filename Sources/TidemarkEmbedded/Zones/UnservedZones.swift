@@ -14,9 +14,7 @@ final class UnservedZones: Sendable {
     /// The zones with their reasons, one line each.
     var lines: [String] { reasons.withLock { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" } } }
 
-    /// Opens a zone, and keeps the reason if that fails.
-    ///
-    /// - Throws: The error of the opening; tables that cannot be synced are `unavailable`.
+    /// Opens a zone, and keeps the reason if that fails; tables that cannot be synced are `unavailable`.
     func opening<Store>(_ zone: String, _ open: () async throws -> Store) async throws -> Store {
         do {
             let store = try await open()
@@ -34,7 +32,6 @@ final class UnservedZones: Sendable {
         }
     }
 
-    /// Forgets a zone, for instance because it was removed.
     func forget(_ zone: String) { reasons.withLock { $0[zone] = nil } }
 
     private func keep(_ error: any Error, of zone: String) {

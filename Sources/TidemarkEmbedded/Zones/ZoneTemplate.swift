@@ -17,9 +17,7 @@ struct ZoneTemplate: Hashable, Sendable {
         /// Whether two statements make the same object.
         func isSame(as other: Self) -> Bool { sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql) }
 
-        /// Renames a column of the table that becomes this one.
-        ///
-        /// It spells the new name as this statement does: SQLite keeps the quotes, and devices compare statements.
+        /// Renames a column as this statement spells it: SQLite keeps the quotes, and devices compare statements.
         func renameColumn(_ old: String, to new: String, in db: Database) throws {
             let spelling = StatementTokens(sql).spelling(of: new) ?? SQLText.name(new)
             try db.execute(
@@ -55,7 +53,6 @@ struct ZoneTemplate: Hashable, Sendable {
         "tidemark_trait": 4, "tidemark_policy": 2, "tidemark_device_trigger": 2, "tidemark_collation": 2,
     ]
 
-    /// Reads the template from the main zone's file.
     init(_ db: Database) throws {
         objects = try Self.objects(in: db)
         localTables = try SchemaIntrospection.localTables(in: db)
@@ -93,7 +90,6 @@ struct ZoneTemplate: Hashable, Sendable {
         ).map { try Object(type: $0.value("type"), name: $0.value("name"), sql: $0.value("sql")) }
     }
 
-    /// Returns the columns of a table, in table order.
     static func columns(of table: String, in db: Database) throws -> [Column] {
         try Row.fetchAll(
             db,
@@ -132,10 +128,7 @@ struct ZoneTemplate: Hashable, Sendable {
         try declare(in: db)
     }
 
-    /// Replaces the policies and the declarations about triggers and collations by those of the main zone.
-    ///
-    /// A table of declarations is created again, which changes SQLite's `schema_version`: another server on the file
-    /// notices.
+    /// Replaces policies and declarations by the main zone's, in tables made anew: their `schema_version` tells others.
     func declare(in db: Database) throws {
         let tables = Self.declarationTables.keys.filter { $0 != TraitTable.name }.sorted()
         for table in tables {

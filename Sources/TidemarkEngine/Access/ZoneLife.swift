@@ -21,9 +21,7 @@ package enum ZoneLife: String, CaseIterable, Sendable {
     package enum Event: CaseIterable, Sendable {
         /// The store has its tables.
         case made
-        /// An owner deletes it.
         case deleted
-        /// The operator restores it.
         case restored
     }
 

@@ -134,9 +134,7 @@ extension GroupRun {
         )
     }
 
-    /// Repeats the stored verdict of a change set that was decided before.
-    ///
-    /// - Throws: ``NotSeparate`` for a change set of the run.
+    /// Repeats the stored verdict of a change set that was decided before; throws ``NotSeparate`` for one of the run.
     func takeStored(_ index: Int, _ turn: inout Turn) throws -> Bool {
         let envelope = turn.request.changeSets[index]
         guard let id = envelope.id else { return false }
@@ -156,7 +154,6 @@ extension GroupRun {
         return true
     }
 
-    /// Adds an accepted change set to the run.
     mutating func add(_ decided: BuildRevision.Decided, index: Int, place: Int, to turn: inout Turn) {
         run.elements.append(Run.Element(turn: place, index: index, decided: decided))
         run.footprint.add(decided.changeSet)
@@ -268,7 +265,6 @@ extension GroupRun {
 package struct SyncAnswer: Hashable, Sendable {
     /// The device's revision after it applies the answer.
     package let maxRevision: Int64
-    /// The zone's state.
     package let zone: ZoneState
     /// Whether later revisions remain.
     package let hasMore: Bool
@@ -283,7 +279,6 @@ package struct SyncAnswer: Hashable, Sendable {
     /// The change sets, JSON each, in the order in which they are applied.
     package let changeSets: [String]
 
-    /// Makes an answer.
     package init(
         maxRevision: Int64, zone: ZoneState, hasMore: Bool, fingerprint: Fingerprint?, overruled: [String] = [],
         lent: [String: [LentIDs]] = [:], echo: SyncRequest.Echo = .all, changeSets: [String]

@@ -10,18 +10,15 @@ package enum Violation: Error, Hashable, Sendable {
 
 /// One reason of a conflict, an element of the member `reasons`.
 package struct ConflictReason: Hashable, Sendable, Codable {
-    /// The table.
     package let table: String
     /// The record's key in canonical JSON; empty when the database names only the columns.
     package let key: String
     /// The columns that both changes set; empty when the whole record is concerned.
     package let columns: [String]
-    /// The rule.
     package let rule: String
     /// The rule in words.
     package let message: String
 
-    /// Makes a reason.
     package init(table: String, key: String, columns: [String], rule: ConflictRule) {
         self.table = table
         self.key = key
@@ -60,7 +57,6 @@ package struct Overruling: Hashable, Sendable {
     /// The columns in which the change set replaces a value that its author had not seen.
     package let theirs: Set<String>
 
-    /// Makes an overruling.
     package init(contention: Contention, mine: Set<String>, theirs: Set<String>) {
         self.contention = contention
         self.mine = mine

@@ -13,8 +13,7 @@ extension GroupRun {
 
     /// Writes change sets that are separate from each other, and stores their revisions.
     ///
-    /// - Throws: ``Violation``, or ``NotSeparate`` when one of several changes records that it does not name; the
-    ///   caller's savepoint undoes the write then.
+    /// - Throws: ``Violation``, or ``NotSeparate`` if one of several changes unnamed records; the caller undoes it.
     mutating func write(_ changeSets: [BuildRevision.Decided]) throws -> [Written] {
         var changeSets = changeSets
         var overruling: Overruling.Images?
@@ -89,7 +88,6 @@ extension GroupRun {
         throw Violation.conflict([ConflictReason(table: table, key: lost.key, columns: [], rule: .parentDeleted)])
     }
 
-    /// Stores the revisions of written change sets.
     private mutating func append(_ builders: [BuildRevision], _ overruling: Overruling.Images?) throws -> [Written] {
         var written: [Written] = []
         var fingerprint = ledger.fingerprints[ledger.state.revision]

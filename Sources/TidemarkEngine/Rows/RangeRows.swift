@@ -5,15 +5,12 @@ package struct RangeRows {
     let schema: SyncSchema
     private let sums: (FingerprintQuery) throws -> [RowSum]
 
-    /// Makes those of a transaction.
     init(of transaction: some CommitTransaction) {
         schema = transaction.schema
         sums = transaction.fingerprints
     }
 
-    /// Counts and fingerprints the rows in each range.
-    ///
-    /// The ranges of one table are in the order of keys, and do not overlap.
+    /// Counts and fingerprints the rows in each range; those of a table are in the order of keys, without overlaps.
     package func measure(_ ranges: [KeyRange]) throws -> [KeyRange] {
         var measured = ranges.map { KeyRange(table: $0.table, from: $0.from, to: $0.to) }
         for (table, indexes) in indexes(of: ranges) {
@@ -25,7 +22,6 @@ package struct RangeRows {
         return measured
     }
 
-    /// Returns the records in the ranges.
     package func names(in ranges: [KeyRange]) throws -> [RecordID] {
         var names: [RecordID] = []
         var known: Set<RecordID> = []

@@ -18,7 +18,6 @@ package import TidemarkCore
 package struct RowSQL<Dialect: RowDialect> {
     /// A statement and its parameters.
     package struct Statement: Hashable, Sendable {
-        /// The text.
         package let sql: String
         /// The parameters, in the order of their placeholders.
         package let arguments: [String]
@@ -28,7 +27,6 @@ package struct RowSQL<Dialect: RowDialect> {
     private let query: RowQuery
     private var arguments: [String] = []
 
-    /// Creates a builder.
     package init(_ query: RowQuery, in dialect: Dialect) {
         self.query = query
         self.dialect = dialect
@@ -227,11 +225,7 @@ package struct RowSQL<Dialect: RowDialect> {
 ///
 /// The listed table has the alias `app_row`. Values reach the statement as parameters only.
 package protocol RowDialect {
-    /// A value in canonical JSON, to compare with ``operand(_:)`` of a column.
-    ///
-    /// `index` is the number of its parameter, counted from 0.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidValue`` if the column's type has no such value.
+    /// A value in canonical JSON to compare with ``operand(_:)``, as parameter `index` from 0; throws `invalidValue`.
     func value(_ json: String, of column: SyncedTable.Column, at index: Int) throws -> BoundSQL
     /// A column, compared and ordered by value, and text by bytes.
     func operand(_ column: SyncedTable.Column) -> String
@@ -241,13 +235,9 @@ package protocol RowDialect {
     func like(_ column: SyncedTable.Column, _ pattern: String, at index: Int) -> BoundSQL
     /// Whether ``operand(_:)`` may be NULL.
     func mayBeNull(_ column: SyncedTable.Column) -> Bool
-    /// Whether rows with NULL in the first column of an order need a statement of their own.
-    ///
-    /// The usual index in PostgreSQL has NULL above every value, so it serves either side, but not both.
+    /// Whether NULL in an order's first column needs its own statement: PostgreSQL's index serves one side, not both.
     var readsNullApart: Bool { get }
-    /// The words after a column in `ORDER BY`: the direction, with NULL below every value.
-    ///
-    /// `isUniform` says that either all rows have NULL there, or none.
+    /// The words after a column in `ORDER BY`, with NULL lowest; `isUniform`: all rows have NULL there, or none.
     func direction(of column: SyncedTable.Column, isDescending: Bool, isUniform: Bool) -> String
     /// A column's value as canonical JSON, as a cut value if it has more characters than the maximum.
     func json(_ column: SyncedTable.Column, charactersMax: Int?) -> String
@@ -267,12 +257,9 @@ package protocol RowDialect {
 
 /// SQL with one parameter, and the parameter's value.
 package struct BoundSQL: Hashable, Sendable {
-    /// The SQL.
     package let sql: String
-    /// The value.
     package let argument: String
 
-    /// Creates SQL with its parameter.
     package init(_ sql: String, _ argument: String) {
         self.sql = sql
         self.argument = argument
@@ -281,7 +268,6 @@ package struct BoundSQL: Hashable, Sendable {
 
 /// The parts of a statement that reads rows.
 package struct RowSelection: Hashable, Sendable {
-    /// The selected expressions.
     package let cells: [String]
     /// `FROM` and its conditions.
     package let source: String
@@ -300,7 +286,6 @@ package struct CollectRows {
     /// The page so far.
     package private(set) var page = RowPage(rows: [], hasMore: false)
 
-    /// Creates an empty page.
     package init(_ query: RowQuery) {
         self.query = query
         let further = query.furtherColumns
@@ -312,9 +297,7 @@ package struct CollectRows {
     /// Notes that the store has left out rows beyond the page's bytes.
     package mutating func endEarly() { page.hasMore = true }
 
-    /// Adds a row with the values that ``RowSQL`` selects.
-    ///
-    /// - Returns: Whether the page has room for another one.
+    /// Adds a row with the values that ``RowSQL`` selects, and returns whether the page has room for another one.
     package mutating func take(key: String, revision: Int64, cells: [String]) -> Bool {
         let row = RowText(
             key: key, cells: cells.count == query.columns.count ? cells : Array(cells.prefix(query.columns.count)),

@@ -9,9 +9,7 @@ package final class AccessTransactions: AccessDatabase {
     private let versions: SharedReads<Int64>
     private static let connectionsMax = 2
 
-    /// Makes the tables where they are missing.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the database cannot be reached or written.
+    /// Makes the tables where they are missing; throws if the database cannot be reached or written.
     package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
         self.logger = logger
         let pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: Self.connectionsMax)
@@ -67,9 +65,7 @@ package final class AccessTransactions: AccessDatabase {
         }
     }
 
-    /// Returns the version, which every writing transaction raises.
-    ///
-    /// Calls that wait at the same time share a query.
+    /// Returns the version, which every writing transaction raises; calls that wait at the same time share a query.
     package func version() async throws -> Int64 { try await translatingErrors { try await versions.read() } }
 
     // MARK: Connections

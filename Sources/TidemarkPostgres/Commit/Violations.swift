@@ -82,9 +82,7 @@ extension PostgresTransaction {
             place: .init(table: stored?.table.name))
     }
 
-    /// Returns the error for a record that a trigger, index or row policy refuses.
-    ///
-    /// It quotes only the app's own message from `RAISE EXCEPTION`, because PostgreSQL's may quote rows.
+    /// The error of a trigger, index or row policy; it quotes only the app's `RAISE EXCEPTION`: others may quote rows.
     private static func refused(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         let reason = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
         return TidemarkError(
@@ -97,9 +95,7 @@ extension PostgresTransaction {
         failure.constraint.map { CheckText.label(of: $0, in: stored?.table.sql ?? "") ?? $0 }
     }
 
-    /// Returns the error for a text that is invalid for the column's type.
-    ///
-    /// For example an invalid date, an unknown enum label or a text above the maximum length.
+    /// The error for a text that is invalid for its column's type: a date, an enum label, or one that is too long.
     private static func unreadable(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
             .invalidValue, "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",

@@ -27,7 +27,6 @@ extension PostgresTransaction {
         }
     }
 
-    /// Converts a value of a change set.
     private func text(
         of changeSet: PendingChangeSet, _ place: Int, for column: WireNames.Column, of record: PendingChangeSet.Record,
         in table: PostgresTable
@@ -249,10 +248,7 @@ struct Steps {
         self.hasTriggers = hasTriggers
     }
 
-    /// Adds a statement.
-    ///
-    /// - Throws: ``PostgresFailure``, or ``Overtaken`` when one of the earlier statements changed
-    ///   another number of rows: another program has deleted a row meanwhile.
+    /// Adds a statement; throws ``PostgresFailure``, or ``Overtaken`` if one changed other than `count` rows.
     mutating func add(_ sql: String, _ parameters: [String?] = [], changing count: Int? = nil) throws {
         statements.append(PostgresStatement(sql, parameters))
         // A program's trigger or rule may keep a row as it is.

@@ -49,9 +49,7 @@ final class ZoneConnections: Sendable {
     /// Stops sending and receiving notifications.
     func close() { bus.stop() }
 
-    /// Runs `body` in a transaction on a zone, and retries if another program interferes.
-    ///
-    /// With `beginsLater`, `body` begins the transaction by its first question.
+    /// Runs `body` in a transaction, again after interference; with `beginsLater`, its first question begins it.
     func inTransaction<Result: Sendable>(
         _ zone: String, beginsLater: Bool = false, _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
@@ -131,7 +129,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    /// Checks that the database answers.
     func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
 
     static let busy = TidemarkError(
@@ -195,8 +192,7 @@ final class ZoneConnections: Sendable {
 
     /// Runs `body` with the current schema, and follows altered tables first.
     ///
-    /// If a program that began before the alteration still holds locks, the node does not wait long.
-    /// It serves the old schema as far as that works.
+    /// While a program from before the alteration holds locks, the node soon serves the old schema, as far as it can.
     private func withCurrentSchema<Result>(
         _ pg: PostgresConnection, _ body: (PostgresSchema, _ allowStaleSchema: Bool) throws -> Result
     ) throws -> Result {

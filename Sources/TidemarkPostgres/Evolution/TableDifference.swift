@@ -14,10 +14,7 @@ struct TableDifference: Hashable, Sendable {
     var dropped: [String] = []
     /// Renamed columns.
     var renamed: [Rename] = []
-    /// Whether its rows may have changed without capture.
-    ///
-    /// Causes: missing triggers, another column type, a renamed enum label, a column dropped and added
-    /// again, or another key.
+    /// Whether its rows may have changed without capture: no triggers, another type, label or key, or a column anew.
     var isRebuilt = false
 
     /// Compares a served table with the catalogue; `actual` is the catalogue's table as devices see it.
@@ -96,10 +93,8 @@ extension SchemaHistory {
         }
     }
 
-    /// Adds a newly synced table.
     mutating func addNewTable(_ table: String) { droppedTables.removeAll { $0 == table } }
 
-    /// Adds a dropped table.
     mutating func addDroppedTable(_ table: String) {
         fills[table] = nil
         renames[table] = nil

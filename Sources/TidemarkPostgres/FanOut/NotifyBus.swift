@@ -55,7 +55,6 @@ final class NotifyBus: Sendable {
         if isNew { wake() }
     }
 
-    /// Ends the thread soon.
     func stop() {
         state.withLock { $0.isStopped = true }
         wake()

@@ -58,9 +58,7 @@ enum FingerprintSQL {
             sum(row_hash.low), count(*) FILTER (WHERE row_hash.low < 0))
         """
 
-    /// The functions that add the halves.
-    ///
-    /// PostgreSQL's integers are signed: a negative half represents a number that is 2^64 higher.
+    /// The functions that add the halves: a negative one, as integers are signed, is a number that is 2^64 higher.
     static let functions = """
         CREATE OR REPLACE FUNCTION tidemark.hex64(value numeric) RETURNS text
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -12,12 +12,10 @@ extension PostgresTransaction {
         case outside(xid: String)
     }
 
-    /// Reads and deletes the captured rows of a transaction, and passes on the effect on each record.
+    /// Reads and deletes the captured rows of a transaction after `steps`, and passes on the effect on each record.
     ///
-    /// The statements of `steps` run before. If the effects are few, they arrive in the same round trip.
-    ///
-    /// - Throws: ``Overtaken`` if another program committed unabsorbed changes of the same records: they come first in
-    ///   the history, so this transaction must start again.
+    /// Few effects arrive in the same round trip. It throws ``Overtaken`` if another program committed unabsorbed
+    /// changes of the same records: they come first in the history, so this transaction must start again.
     func readEffects(_ author: Author, isFew: Bool = false, after steps: inout Steps, _ effect: (Effect) throws -> Void)
         throws
     {
@@ -58,9 +56,7 @@ extension PostgresTransaction {
         """
     }
 
-    /// The captured rows in the order of records, and whether the log may lack values of a record.
-    ///
-    /// It lacks none if its first entry is the creation, which one look at the log's primary key finds.
+    /// The captured rows in the order of records, and whether the log may lack values: not after an entry of creation.
     private static func effectsSQL(_ author: Author) -> String {
         let xid: String
         switch author {

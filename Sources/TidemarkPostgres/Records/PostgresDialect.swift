@@ -2,9 +2,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// The SQL of PostgreSQL for questions about rows of one table.
-///
-/// `$1` is the zone, and the parameters begin with `$2`.
+/// The SQL of PostgreSQL for questions about rows of one table; `$1` is the zone, and the parameters follow.
 struct PostgresDialect: RowDialect {
     let table: PostgresTable
     let query: RowQuery
@@ -105,7 +103,6 @@ struct PostgresDialect: RowDialect {
     }
 
     var from: String { "\(table.name) AS \(Self.alias)" }
-
     var scope: String? { "\(table.inZone(Self.alias)) AND $1::text IS NOT NULL" }
 
     func from(keys: [String], at index: Int) throws -> BoundSQL {

@@ -87,9 +87,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
 }
 
 extension PostgresReader {
-    /// Begins a read transaction; nil if changes of other programs wait to be absorbed.
-    ///
-    /// - Throws: `unknownZone`; ``TablesAltered``.
+    /// Begins a read transaction; nil if changes wait to be absorbed; throws `unknownZone` or ``TablesAltered``.
     init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
         let begin = PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         let books = try ZoneConnection(pg, zone: zone, of: served, begin: [begin, Self.settings])

@@ -34,9 +34,7 @@ struct AdoptTables {
         let statement: String
     }
 
-    /// Returns the `CREATE TABLE` statements for SQLite.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once.
+    /// Returns `CREATE TABLE` statements for SQLite; throws ``TidemarkCore/UnsyncableSchema`` with every problem.
     func statements() throws -> [String] {
         let (tables, problems) = try survey()
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }

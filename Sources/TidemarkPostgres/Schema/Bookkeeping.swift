@@ -104,9 +104,7 @@ enum Bookkeeping {
             OR attrelid = 'tidemark.log'::regclass AND attname = 'unlogged'
         """
 
-    /// Migrates layout 5 from before commit times, unlogged values and contacts.
-    ///
-    /// Older nodes can run beside it, and record none of these.
+    /// Migrates layout 5 from before commit times, unlogged values and contacts, which older nodes do not record.
     static let historyMigration = """
         SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
         ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;

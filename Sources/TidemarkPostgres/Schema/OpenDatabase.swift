@@ -4,9 +4,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Prepares a database: bookkeeping, synced tables, capture and zones.
-///
-/// It runs in one transaction under a lock, so that several nodes can start at once.
+/// Prepares bookkeeping, synced tables, capture and zones, in a transaction under a lock: several nodes may start.
 struct OpenDatabase {
     let pg: PostgresConnection
     let options: PostgresStoreOptions
@@ -19,11 +17,9 @@ struct OpenDatabase {
         let served: PostgresSchema
         /// New tables and columns, such as `table medal`.
         let additions: [String]
-        /// The changes of conflict policies.
         let policyChanges: [PolicyChange]
     }
 
-    /// Opens the database.
     func run() throws -> Opened {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
@@ -79,9 +75,7 @@ struct OpenDatabase {
         return Opened(served: served, additions: additions, policyChanges: policyChanges)
     }
 
-    /// Changes the conflict policies that the operator names.
-    ///
-    /// The record stores all policies. Other nodes read it again, as after an altered table.
+    /// Changes the conflict policies that the operator names; other nodes read the record as after an altered table.
     private func changePolicies(of served: PostgresSchema) throws -> (PostgresSchema, [PolicyChange]) {
         let changes = try served.schema.changes(to: options.policies)
         guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
@@ -141,7 +135,6 @@ struct OpenDatabase {
         }
     }
 
-    /// Adopts the existing tables.
     private func adopt() throws -> ServedRecord {
         var adoption = AdoptTables(
             pg: pg, namespace: options.namespace, zoneColumn: options.zoneColumn, excluding: options.excluding,
@@ -250,9 +243,7 @@ struct OpenDatabase {
         }
     }
 
-    /// Creates the tables and columns that the database lacks.
-    ///
-    /// - Returns: The new tables and columns, such as `table medal`.
+    /// Creates the tables and columns that the database lacks, and returns them, such as `table medal`.
     private func grow(_ served: PostgresSchema) throws -> [String] {
         guard let source = try source(), let wanted = try declaredSchema(), let record = try ServedRecord.load(pg)
         else { return [] }

@@ -17,10 +17,7 @@ struct BuildSnapshot {
     /// The number of rows in a batch.
     private static let batchSize = 2_000
 
-    /// Builds the snapshot at `path`, compressed.
-    ///
-    /// - Returns: The file; nil if changes of another program wait to be absorbed, or the tables were
-    ///   altered: absorb them and try again. With a base, nil also if a full snapshot is better.
+    /// Builds the snapshot, compressed; nil if changes wait to be absorbed, tables were altered, or a full one is best.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
