@@ -181,24 +181,11 @@ extension ZoneTransaction {
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
             return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
         case .SQLITE_CONSTRAINT_NOTNULL where columns.contains { schema.history.fills[table]?[$0] != nil }:
-            let column = columns[0]
-            return .refusal(
-                TidemarkError(
-                    .deviceBehind,
-                    """
-                    \(table).\(column) is NOT NULL without a default, and the device's version of the table does not \
-                    have it.
-                    """,
-                    fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(table: table, column: column)
-                )
-            )
+            return .refusal(.deviceBehind(table, columns[0]))
         default:
             return .refusal(
-                TidemarkError(
-                    .constraintViolated, "The table refuses a record: \(error.message ?? "a constraint failed").",
-                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)))
+                .constraintViolated(
+                    error.message ?? "a constraint failed", in: table.isEmpty ? nil : table, columns.first))
         }
     }
 

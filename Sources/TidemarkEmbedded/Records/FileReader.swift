@@ -74,8 +74,7 @@ package struct FileRows {
     }
 
     func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
+        let query = RowQuery(table, where: filter, limit: max)
         let statement = try RowSQL.count(table, where: filter, max: max, in: FileDialect(table: table))
         return try bounded(query) {
             try Int.fetchOne(db, sql: statement.sql, arguments: StatementArguments(statement.arguments)) ?? 0

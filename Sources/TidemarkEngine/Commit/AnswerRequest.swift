@@ -271,27 +271,13 @@ package struct SyncAnswer: Hashable, Sendable {
     /// The fingerprint of the zone's rows at ``maxRevision``, if it is known.
     package let fingerprint: Fingerprint?
     /// Notes of overruled values, JSON each.
-    package let overruled: [String]
+    package var overruled: [String] = []
     /// The ids that the device is lent, by table.
-    package let lent: [String: [LentIDs]]
+    package var lent: [String: [LentIDs]] = [:]
     /// How much of the device's own change sets the answer repeats.
-    package let echo: SyncRequest.Echo
+    package var echo = SyncRequest.Echo.all
     /// The change sets, JSON each, in the order in which they are applied.
     package let changeSets: [String]
-
-    package init(
-        maxRevision: Int64, zone: ZoneState, hasMore: Bool, fingerprint: Fingerprint?, overruled: [String] = [],
-        lent: [String: [LentIDs]] = [:], echo: SyncRequest.Echo = .all, changeSets: [String]
-    ) {
-        self.maxRevision = maxRevision
-        self.zone = zone
-        self.hasMore = hasMore
-        self.fingerprint = fingerprint
-        self.overruled = overruled
-        self.lent = lent
-        self.echo = echo
-        self.changeSets = changeSets
-    }
 
     /// The answer as JSON.
     package var text: String {

@@ -215,10 +215,9 @@ struct OverruledValues {
     static func drop(_ overrulings: [Overruling], from changeSet: inout PendingChangeSet, _ schema: SyncSchema) throws
         -> [RecordID: [String: String]]
     {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
         let byName = Dictionary(
             uniqueKeysWithValues: overrulings.compactMap { overruling in
-                places[overruling.contention.table].map {
+                schema.places[overruling.contention.table].map {
                     (RecordID(table: $0, key: overruling.contention.key), overruling)
                 }
             }
@@ -245,10 +244,9 @@ struct OverruledValues {
         _ overrulings: [Overruling], mine: [RecordID: [String: String]], before: [RecordID: [Value]],
         after: [RecordID: [Value]], author: String?, _ schema: SyncSchema
     ) {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
         var byLoser: [String: [String]] = [:]
         for overruling in overrulings {
-            guard let place = places[overruling.contention.table] else { continue }
+            guard let place = schema.places[overruling.contention.table] else { continue }
             let name = RecordID(table: place, key: overruling.contention.key)
             let record = Record(name, schema, before: before[name], after: after[name])
             let lost = mine[name] ?? [:]
@@ -322,13 +320,6 @@ package struct AnswerEnvelope {
     package var reasons: [ConflictReason]?
     /// Records with overruled values, JSON each.
     package var overruled: [String] = []
-
-    package init(id: String?, revision: Int64? = nil, time: Int64? = nil, reasons: [ConflictReason]? = nil) {
-        self.id = id
-        self.revision = revision
-        self.time = time
-        self.reasons = reasons
-    }
 
     /// The JSON members, in the order of the wire format.
     package var members: [String] {

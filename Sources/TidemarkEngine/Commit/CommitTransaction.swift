@@ -209,11 +209,6 @@ package struct WantedIDs: Sendable {
     package let least: Int64
     /// How many are needed; a store whose sequence counts the ids draws as many, another one returns a whole range.
     package let count: Int
-
-    package init(least: Int64, count: Int) {
-        self.least = least
-        self.count = count
-    }
 }
 
 /// A value for a column.
@@ -223,12 +218,6 @@ package struct ColumnValue: Sendable {
     /// The place of the column in ``TidemarkCore/SyncedTable/columns``.
     package let column: Int
     package let value: Value
-
-    package init(table: Int, column: Int, value: Value) {
-        self.table = table
-        self.column = column
-        self.value = value
-    }
 }
 
 /// A change to a record, and the revision on which it is based.
@@ -236,12 +225,6 @@ package struct BasedChange: Hashable, Sendable {
     package let name: RecordID
     package let operation: Operation
     package let base: Int64
-
-    package init(name: RecordID, operation: Operation, base: Int64) {
-        self.name = name
-        self.operation = operation
-        self.base = base
-    }
 
     /// Returns the change to a record with a permanent id.
     func renamed(_ id: Int64) -> BasedChange {
@@ -257,12 +240,6 @@ package struct ContendedRecord: Sendable {
     package let row: [Value]?
     /// The changes after the base, oldest first; not those in which the database computed values.
     package let changes: [LoggedChange]
-
-    package init(exists: Bool, row: [Value]?, changes: [LoggedChange]) {
-        self.exists = exists
-        self.row = row
-        self.changes = changes
-    }
 }
 
 /// An entry of the log about a record.
@@ -272,12 +249,5 @@ package struct LoggedChange: Sendable {
     package let isMerged: Bool
     package let change: UnseenChange
     /// Hashes of the values that an update replaced, by column, where the database reads one in several spellings.
-    package let replacedHashes: [String: String]
-
-    package init(revision: Int64, isMerged: Bool, change: UnseenChange, replacedHashes: [String: String] = [:]) {
-        self.revision = revision
-        self.isMerged = isMerged
-        self.change = change
-        self.replacedHashes = replacedHashes
-    }
+    package var replacedHashes: [String: String] = [:]
 }

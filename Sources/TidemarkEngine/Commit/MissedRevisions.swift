@@ -8,20 +8,9 @@ package struct MissedRevisions: Hashable, Sendable {
     /// The most bytes of change sets.
     package let bytesMax: Int
     /// Whether the first change set is returned even if it exceeds the byte limit.
-    package let bringsFirst: Bool
+    package var bringsFirst = true
     /// The device that receives its own change sets as author's copies; nil: all are as other devices receive them.
-    package let device: String?
-
-    package init(
-        after: Int64, through: Int64, limit: Int, bytesMax: Int, bringsFirst: Bool = true, device: String? = nil
-    ) {
-        self.after = after
-        self.through = through
-        self.limit = limit
-        self.bytesMax = bytesMax
-        self.bringsFirst = bringsFirst
-        self.device = device
-    }
+    package var device: String?
 }
 
 /// An entry of a zone's log is missing or altered, by a failing disk or by another program.

@@ -59,7 +59,7 @@ extension GroupRun {
     private func name(_ reasons: [ConflictReason], of changeSet: PendingChangeSet, in truth: inout Truth) throws
         -> [ConflictReason]
     {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
+        let places = schema.places
         for reason in reasons where !reason.key.isEmpty {
             if let place = places[reason.table] { truth.add(RecordID(table: place, key: reason.key), follows: false) }
         }

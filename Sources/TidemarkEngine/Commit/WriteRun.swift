@@ -154,9 +154,8 @@ extension Overruling {
 
         /// Reads the rows, and takes the losing values out of the change set.
         init(_ decided: inout BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws {
-            let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
             names = decided.overrulings.compactMap { overruling in
-                places[overruling.contention.table].map { RecordID(table: $0, key: overruling.contention.key) }
+                schema.places[overruling.contention.table].map { RecordID(table: $0, key: overruling.contention.key) }
             }
             before = try zone.rows(names)
             mine = try OverruledValues.drop(decided.overrulings, from: &decided.changeSet, schema)

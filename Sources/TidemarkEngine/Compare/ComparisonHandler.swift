@@ -58,9 +58,4 @@ package struct Comparison: Hashable, Sendable {
     package let differing: [Int]
     /// The server's rows of the differing ranges that the device requested, as a change set; nil for none.
     package let changeSet: String?
-
-    package init(differing: [Int], changeSet: String?) {
-        self.differing = differing
-        self.changeSet = changeSet
-    }
 }

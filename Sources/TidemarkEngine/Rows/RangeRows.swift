@@ -43,3 +43,22 @@ package struct RangeRows {
         }
     }
 }
+
+extension Optional where Wrapped == KeyRange.Bound {
+    /// The bound as JSON, for the statements of both stores.
+    package var json: String {
+        switch self {
+        case .integer(let key)?: String(key)
+        case .json(let key)?: JSONText.quote(key)
+        case nil: "null"
+        }
+    }
+}
+
+extension RowQuery {
+    /// Makes a question for rows that a filter selects, without a bound of bytes.
+    package init(_ table: SyncedTable, where filter: RowFilter?, limit: Int) {
+        self.init(table, limit: limit, bytesMax: 0)
+        self.filter = filter
+    }
+}

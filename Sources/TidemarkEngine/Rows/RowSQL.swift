@@ -48,9 +48,7 @@ package struct RowSQL<Dialect: RowDialect> {
     package static func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, in dialect: Dialect) throws
         -> Statement
     {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
-        var builder = RowSQL(query, in: dialect)
+        var builder = RowSQL(RowQuery(table, where: filter, limit: max), in: dialect)
         let condition = try builder.condition(.beginning)
         return Statement(
             sql: "SELECT count(*) FROM (SELECT 1 AS one FROM \(dialect.from)\(condition) LIMIT \(max + 1)) AS counted",
@@ -61,9 +59,7 @@ package struct RowSQL<Dialect: RowDialect> {
     package static func condition(
         _ filter: RowFilter?, on table: SyncedTable, after arguments: [String], in dialect: Dialect
     ) throws -> Statement {
-        var query = RowQuery(table, limit: 0, bytesMax: 0)
-        query.filter = filter
-        var builder = RowSQL(query, in: dialect)
+        var builder = RowSQL(RowQuery(table, where: filter, limit: 0), in: dialect)
         builder.arguments = arguments
         let condition = try builder.condition(.beginning)
         return Statement(sql: condition, arguments: builder.arguments)

@@ -15,7 +15,6 @@ final class ZoneConnections: Sendable {
     private let announcements: Announcements
     private let bus: NotifyBus
     private let now: @Sendable () -> Int64
-    private let connectionsMax: Int
     private let rowPatience: Int
     private let logger: Logger
 
@@ -32,7 +31,6 @@ final class ZoneConnections: Sendable {
             additions = database.additions
             policyChanges = database.policyChanges
         } catch let failure as PostgresFailure { throw Self.cannotOpen(failure) }
-        connectionsMax = options.connectionsMax
         logger = options.logger
         rowPatience = options.rowPatience
         now = options.now ?? SystemClock.milliseconds
@@ -139,14 +137,7 @@ final class ZoneConnections: Sendable {
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
     func onLivingConnection<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result)
         async throws -> Result
-    {
-        for _ in 0..<connectionsMax {
-            do { return try await pool.run(body) } catch let failure as PostgresFailure
-                where failure.isBeforeBegin && failure.isDisconnected
-            { continue }
-        }
-        return try await pool.run(body)
-    }
+    { try await pool.runOnLivingConnection(body) }
 
     /// Handles a notification of a node or another program.
     private func receive(_ news: NodeNews) {

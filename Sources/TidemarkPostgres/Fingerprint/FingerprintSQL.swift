@@ -23,15 +23,6 @@ enum KeyRangeSQL {
                 AND (key_range.high IS NULL OR \(key) < key_range.high)
             """
     }
-
-    /// Encodes a bound as JSON.
-    static func json(_ bound: KeyRange.Bound?) -> String {
-        switch bound {
-        case .integer(let key): String(key)
-        case .json(let key): JSONText.quote(key)
-        case nil: "null"
-        }
-    }
 }
 
 /// SQL for the sum of the rows' hashes, modulo 2^128.

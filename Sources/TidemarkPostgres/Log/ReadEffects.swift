@@ -91,7 +91,7 @@ private struct EffectReading {
 
     init(_ schema: SyncSchema) {
         self.schema = schema
-        places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
+        places = schema.places
     }
 
     /// Takes a captured row; returns the effect on the record before, if this one is of another.

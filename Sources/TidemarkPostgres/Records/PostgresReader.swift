@@ -48,9 +48,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
 
     /// Counts rows, or takes PostgreSQL's estimate of a table that is of one zone.
     func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws -> RowEstimate {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
-        let dialect = try dialect(query)
+        let dialect = try dialect(RowQuery(table, where: filter, limit: max))
         let statement = try RowSQL.count(table, where: filter, max: max, in: dialect)
         let counted = try bounded(dialect) {
             Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0)
