@@ -40,14 +40,12 @@ public final class EmbeddedStore: SyncService {
     /// The devices' contacts that are not yet written.
     public let contacts: ContactBook
 
-    /// The path of the zone's file.
     package let path: String
     let file: ZoneFile
     let snapshots: SnapshotCache
     let limits: Limits
     private let watch: OutsideWatch
     private let handler: SyncHandler
-    /// Answers requests as one group.
     package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics

@@ -17,7 +17,6 @@ final class OutsideWatch: Sendable {
     private let path: String
     private let state = Mutex(State())
 
-    /// Makes a watch that has not opened the file.
     init(path: String) { self.path = path }
 
     /// Opens the file unless it is open; call this on a thread that may block.

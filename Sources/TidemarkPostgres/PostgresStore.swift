@@ -29,7 +29,6 @@ public final class PostgresStore: SyncService {
     private let options: Options
     private let announcements: Announcements
     let zones: ZoneConnections
-    /// Answers requests as one group.
     package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
@@ -72,9 +71,7 @@ public final class PostgresStore: SyncService {
         await establishFingerprints()
     }
 
-    /// Computes the fingerprints of adopted rows now: otherwise the first commit does it, while all others wait.
-    ///
-    /// Later revisions without one are those of altered tables, as in a SQLite file.
+    /// Computes fingerprints of adopted rows now, before the first commit has to while others wait; not after altering.
     private func establishFingerprints() async {
         for zone in options.zones {
             do {

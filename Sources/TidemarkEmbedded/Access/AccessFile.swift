@@ -36,7 +36,6 @@ package final class AccessFile: AccessDatabase {
         }
     }
 
-    /// Runs `body` in an immediate transaction.
     package func transaction<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
         async throws -> Success
     {

@@ -3,10 +3,7 @@ package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
-/// The server engine's view of one transaction on a zone's SQLite file.
-///
-/// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
-/// transaction.
+/// The server engine's view of one immediate transaction on a zone's SQLite file, with `foreign_keys` on.
 package final class ZoneTransaction: CommitTransaction, FileBooks {
     package let db: Database
     package let ways: ZoneWays
@@ -105,7 +102,6 @@ private struct FileWays: Sendable {
     }
 }
 
-/// Writes change sets into a zone's tables.
 extension ZoneTransaction {
     package func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws {
         do { try writeRecords(of: changeSets) } catch let error as DatabaseError

@@ -8,7 +8,6 @@ package protocol FileBooks: BookDatabase {
     var db: Database { get }
 }
 
-/// A connection to a zone's file.
 package struct FileConnection: FileBooks {
     package let db: Database
 

@@ -3,9 +3,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Copies the rows of a delta: the records that the log names after a revision.
-///
-/// Runs in the transaction of a ``SnapshotBuilder``, with the zone's file attached as `zone`.
+/// Copies the rows of a delta, which the log names, in a ``SnapshotBuilder``'s transaction with the file as `zone`.
 struct DeltaRows {
     let db: Database
     let schema: SyncSchema

@@ -9,11 +9,9 @@ package import TidemarkSQL
 /// entry is at the adoption's revision. Adoption sums them up, because the first commit would otherwise do it while all
 /// others wait.
 package struct ZoneAdoption {
-    /// The synced tables of the zone's file.
     package let schema: SyncSchema
     /// Tables that stay local to the file.
     package let skipped: [String]
-    /// The changes of the conflict policies.
     package let policyChanges: [PolicyChange]
     /// The columns of a newly adopted file that seem to be references and are not declared.
     package let undeclaredReferences: [UndeclaredReference]
@@ -97,7 +95,6 @@ package struct ZoneAdoption {
         programCalls = known.programCalls
     }
 
-    /// Refuses tables and rows that cannot be synced.
     private static func refuseUnsyncable(_ schema: SyncSchema, _ served: ServedObjects, zone: String, in db: Database)
         throws
     {

@@ -9,7 +9,6 @@ struct ServedSchema: Hashable, Sendable {
     /// The schema as JSON.
     let text: String
     let hash: String
-    /// The version of the file that has this schema.
     let version: Version
 
     init(_ schema: SyncSchema, in db: Database) throws {
@@ -49,7 +48,6 @@ struct ServedSchema: Hashable, Sendable {
 }
 
 extension ZoneFile {
-    /// An adopted file, and what it serves.
     struct Adopted: Sendable {
         let adoption: ZoneAdoption
         let served: ServedSchema

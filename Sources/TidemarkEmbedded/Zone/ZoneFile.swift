@@ -105,7 +105,6 @@ final class ZoneFile: Sendable {
     var schema: SyncSchema { servedSchema.withLock(\.schema) }
     var schemaHash: String { servedSchema.withLock(\.hash) }
 
-    /// How a transaction ends.
     enum Completion {
         /// With the zone in a state; nil if the caller does not know it.
         case commit(ZoneState?)
@@ -191,7 +190,6 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Reads the zone's epoch and last revision.
     static func lastRevision(of zone: String, in db: Database) throws -> ZoneRevision {
         let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
         guard let row else { throw ZoneTransaction.notAZone }

@@ -2,9 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Decides what a zone knows of its tables beside their statements: ``TidemarkCore/TableTraits``.
-///
-/// A table's traits are decided when the zone first serves it, because its records are known by them.
+/// Decides ``TidemarkCore/TableTraits`` when the zone first serves a table, because its records are known by them.
 struct ZoneTraits {
     let db: Database
     let excluding: Set<String>

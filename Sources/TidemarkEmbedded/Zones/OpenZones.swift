@@ -69,7 +69,6 @@ actor OpenZones {
     /// Whether a zone is open, or is being opened or closed.
     func isOpen(_ zone: String) -> Bool { places[zone] != nil }
 
-    /// Enters a zone only if it is open.
     func enterIfOpen(_ zone: String) -> EmbeddedStore? {
         guard case .open(var use) = places[zone] else { return nil }
         use.count += 1

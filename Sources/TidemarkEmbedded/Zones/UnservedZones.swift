@@ -1,9 +1,7 @@
 import Synchronization
 import TidemarkCore
 
-/// The zones whose files could not be opened, each with the reason, until an opening succeeds.
-///
-/// Safe to use from any task.
+/// The zones whose files could not be opened, with reasons, until one opens; safe to use from any task.
 final class UnservedZones: Sendable {
     private let reasons = Mutex<[String: String]>([:])
     private let warn: @Sendable (String) -> Void

@@ -70,7 +70,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// Begins new histories of the other zones after a restore, and returns those whose file fails, with the reason.
     public func beginNewHistories() async throws -> [String] { try await files.beginNewHistories() }
 
-    /// Makes a zone with empty tables, if there is none of that name.
     package func makeZone(_ name: String) async throws {
         guard name != main.zone else { return }
         guard ZoneFiles.isName(name) else { throw ZoneName.unusable(name) }
@@ -89,7 +88,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// The number of zones' files that are open, beside the main zone's.
     package var openCount: Int { get async { await zones.count } }
 
-    /// Returns the zones in a folder, by name.
     package static func zones(in folder: URL) -> [String] { DataPlaces.zoneNames(in: folder.path) }
 
     // MARK: Requests

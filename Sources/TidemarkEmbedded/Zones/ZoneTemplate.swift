@@ -11,7 +11,6 @@ struct ZoneTemplate: Hashable, Sendable {
     struct Object: Hashable, Sendable {
         let type: String
         let name: String
-        /// The CREATE statement.
         let sql: String
 
         /// Whether two statements make the same object.
@@ -25,7 +24,6 @@ struct ZoneTemplate: Hashable, Sendable {
         }
     }
 
-    /// A column of a table.
     struct Column: Hashable, Sendable {
         let name: String
         let affinity: String
@@ -36,7 +34,6 @@ struct ZoneTemplate: Hashable, Sendable {
 
     /// The program's objects: tables first, then what needs them.
     let objects: [Object]
-    /// The tables that are not synced.
     let localTables: Set<String>
     /// The columns by table, in table order.
     let columns: [String: [Column]]

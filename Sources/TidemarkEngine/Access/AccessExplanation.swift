@@ -1,8 +1,6 @@
 package import TidemarkCore
 
-/// The facts that decide about a user's requests to a zone: the answer to "why can anna not sync?".
-///
-/// The decision itself is the server's; see ``MemberGate/decision(about:in:)``.
+/// The facts that decide about a user's requests to a zone; see ``MemberGate/decision(about:in:)`` for the decision.
 package struct AccessExplanation: Hashable, Sendable {
     /// A change of rights, and the user who made it.
     package struct Change: Hashable, Sendable {
@@ -18,7 +16,6 @@ package struct AccessExplanation: Hashable, Sendable {
         case mayWrite
         /// A device with one of the tokens may take changes in, but its own are refused.
         case mayRead
-        /// The user has no token that a request can show.
         case hasNoToken
         case isFormerMember
         /// The user never was a member of the zone.

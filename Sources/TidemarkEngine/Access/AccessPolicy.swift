@@ -49,9 +49,7 @@ public struct AccessPolicy: Sendable {
     }
 }
 
-/// The policy that a server follows now; it may change while the server runs.
-///
-/// Safe to use from any task.
+/// The policy that a server follows now, which may change while it runs; safe to use from any task.
 final class PolicyInForce: Sendable {
     private struct State: Sendable {
         var policy: AccessPolicy

@@ -1,8 +1,6 @@
 package import TidemarkCore
 
-/// The commands of a server's operator about users and tokens, in one transaction of the caller.
-///
-/// Each function checks all of its arguments before it changes anything.
+/// The operator's commands about users and tokens, in the caller's transaction; each checks all arguments first.
 package struct Administration: AccessCell {
     package let session: AccessSession
 

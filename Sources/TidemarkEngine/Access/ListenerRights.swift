@@ -22,7 +22,6 @@ package struct ListenerRights: Hashable, Sendable {
         case stays
         /// The database has changed since the last decision, so the gate decides again.
         case decidesAgain
-        /// The token has ended.
         case ends
     }
 

@@ -17,9 +17,7 @@ public final class MemberGate: AccessGate {
     private let goodTokens = Mutex(LeastRecent<String, Int64>(countMax: Decisions.countMax))
     private let policy: PolicyInForce
 
-    /// The decisions in favour of senders that hold for one version of the database.
-    ///
-    /// Refusals are not kept: a stranger can make up any number of tokens and names of zones.
+    /// The decisions in favour of senders at one version; strangers can make up any number of others, to be refused.
     private struct Decisions {
         var version: Int64 = -1
         var holders: [String: Tokens.Holder] = [:]
@@ -74,7 +72,6 @@ public final class MemberGate: AccessGate {
     public func follow(_ policy: AccessPolicy) { self.policy.follow(policy) }
 
     var policyChanges: Int64 { policy.changes }
-    /// The zones in which every signed-in user has a role.
     var namesOfEverybodysZones: [String] { policy.current.rolesOfEverybody.keys.sorted() }
 
     // MARK: Senders

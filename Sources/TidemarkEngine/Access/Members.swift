@@ -4,7 +4,6 @@ package import TidemarkCore
 package struct Members: AccessCell {
     package let session: AccessSession
 
-    /// The most bytes of a user's id.
     package static let userBytesMax = 255
 
     /// A user, as lists show it.
@@ -23,7 +22,6 @@ package struct Members: AccessCell {
         case former
         case member(Role)
 
-        /// The rights now; nil for none.
         fileprivate var role: Role? {
             guard case .member(let role) = self else { return nil }
             return role

@@ -1,8 +1,6 @@
 import TidemarkCore
 
-/// Issues, exchanges and revokes tokens, in one transaction of the caller.
-///
-/// A chain is the tokens that began with one sign-in; a revocation for misuse ends all of them.
+/// Issues, exchanges and revokes tokens in the caller's transaction; a chain is those that began with one sign-in.
 package struct Tokens: AccessCell {
     package let session: AccessSession
 

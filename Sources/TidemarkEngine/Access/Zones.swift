@@ -6,9 +6,7 @@ package struct Zones: AccessCell {
 
     /// How long a deleted zone can be restored, in milliseconds: 30 days.
     package static let graceDuration: Int64 = 30 * 86_400_000
-    /// The most bytes of a title.
     package static let titleBytesMax = 255
-    /// The most zones that one user may make.
     package static let zonesPerUserMax = 1_000
     private static let ownZoneRequest = "~"
 

@@ -86,7 +86,6 @@ extension GroupRun {
         }
     }
 
-    /// Refuses a change set that the database has refused.
     mutating func takeRefusal(_ error: any Error, of index: Int, _ turn: inout Turn) throws {
         switch error {
         case Violation.conflict(let reasons): try refuse(index, for: reasons, &turn)
@@ -261,12 +260,10 @@ extension GroupRun {
     }
 }
 
-/// The answer to a sync request.
 package struct SyncAnswer: Hashable, Sendable {
     /// The device's revision after it applies the answer.
     package let maxRevision: Int64
     package let zone: ZoneState
-    /// Whether later revisions remain.
     package let hasMore: Bool
     /// The fingerprint of the zone's rows at ``maxRevision``, if it is known.
     package let fingerprint: Fingerprint?

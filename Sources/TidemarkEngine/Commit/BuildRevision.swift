@@ -268,7 +268,6 @@ struct OverruledValues {
         notes = byLoser.sorted { $0.key < $1.key }.map { ($0.key, "[\($0.value.joined(separator: ","))]") }
     }
 
-    /// A record with both rows.
     private struct Record {
         let name: RecordID
         let table: SyncedTable
@@ -313,7 +312,6 @@ struct OverruledValues {
 /// The envelope of a change set in an answer.
 package struct AnswerEnvelope {
     package let id: String?
-    /// The revision that it became.
     package var revision: Int64?
     package var time: Int64?
     /// The reasons of a conflict; nil for an accepted change set.

@@ -87,7 +87,6 @@ struct Turn {
     var outcomes: [SyncHandler.Outcome?]
     /// The revisions of its own change sets.
     var accepted: [Int64] = []
-    /// The number of revisions that it adds.
     var addedCount: Int64 = 0
     /// The revisions of each change set of this request and of its ancestors, by id.
     var ancestors: [String: [Int64]] = [:]
@@ -108,7 +107,6 @@ struct Ledger {
     var state: ZoneState
     /// The hash of the history up to there.
     var chain: String
-    /// The known fingerprints, by revision.
     var fingerprints: [Int64: Fingerprint] = [:]
     var assigner = Identities.Assigner()
     var facts = Facts()

@@ -144,7 +144,6 @@ package struct RecordAnswer {
     package init() {}
 }
 
-/// A question about ids.
 package enum IDQuestion {
     /// Which ids can new records of tables get? The tables are named by their places.
     case next([Int: WantedIDs])
@@ -152,7 +151,6 @@ package enum IDQuestion {
     case lent([String])
 }
 
-/// The answer to an ``IDQuestion``.
 package struct IDAnswer {
     /// The next ids; none if none are left.
     package var next: [Int: [ClosedRange<Int64>]] = [:]
@@ -211,7 +209,6 @@ package struct WantedIDs: Sendable {
     package let count: Int
 }
 
-/// A value for a column.
 package struct ColumnValue: Sendable {
     /// The place of the table in ``TidemarkCore/SyncSchema/tables``.
     package let table: Int

@@ -6,7 +6,6 @@ import TidemarkCore
 /// A refused deletion adds the records that refer to it, directly or through others, because the device's cascade may
 /// have deleted them. A refused unique value adds the record that holds it.
 extension GroupRun {
-    /// Refuses a change set, and keeps the verdict.
     mutating func refuse(_ index: Int, for reasons: [ConflictReason], _ turn: inout Turn) throws {
         let request = turn.request
         let envelope = request.changeSets[index]

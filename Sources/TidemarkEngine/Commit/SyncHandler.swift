@@ -1,14 +1,11 @@
 package import TidemarkCore
 
 /// The rules about a request as a whole: who may send it, what it misses, and what its answer repeats.
-///
-/// ``CommitGroup`` narrates the life of a request.
 package struct SyncHandler: Sendable {
     let limits: Limits
 
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// The outcome of a change set.
     struct Outcome {
         /// The author's copy; nil if the handler looks it up on demand.
         let body: String?
@@ -44,7 +41,6 @@ package struct SyncHandler: Sendable {
     /// The most related records in a refusal: none for a device that keeps its rows, or a client that has none.
     func relatedMax(_ request: SyncRequest) -> Int { request.echo == .all ? limits.relatedRecordsMax : 0 }
 
-    /// Lends ids of the tables that a request names.
     func lend(_ request: SyncRequest, in transaction: some CommitTransaction) throws -> [String: [LentIDs]] {
         guard request.device != nil, !request.lend.isEmpty else { return [:] }
         guard limits.lendsIDs else { return Dictionary(uniqueKeysWithValues: request.lend.map { ($0, []) }) }
@@ -150,15 +146,12 @@ extension CatchUp {
 
 /// What a transaction knows of a device and a revision; a commit knows it without a query.
 struct KnownState {
-    /// Returns the last exchange with a device.
     let exchange: (String) throws -> Exchange?
-    /// Returns the fingerprint of the zone's rows at a revision.
     let fingerprint: (Int64) throws -> Fingerprint?
 }
 
 /// Checks that refuse a whole request before it has any effect.
 extension SyncHandler {
-    /// Refuses a request that does not match the zone's state.
     func admit(
         _ request: SyncRequest, from caller: Caller, to zone: ZoneState, knowing known: KnownState,
         in transaction: some CommitTransaction

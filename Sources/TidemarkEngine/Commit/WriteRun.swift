@@ -161,7 +161,6 @@ extension Overruling {
             mine = try OverruledValues.drop(decided.overrulings, from: &decided.changeSet, schema)
         }
 
-        /// Returns the overruled values after the write.
         func values(of decided: BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws
             -> OverruledValues
         {

@@ -52,7 +52,6 @@ package struct ComparisonHandler: Sendable {
     }
 }
 
-/// The result of a comparison of ranges.
 package struct Comparison: Hashable, Sendable {
     /// The indexes of the ranges that differ.
     package let differing: [Int]

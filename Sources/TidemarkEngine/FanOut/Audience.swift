@@ -8,11 +8,8 @@ package struct Audience {
     private struct Seat {
         /// The device that receives changes; nil for a listener that receives revisions only.
         let device: String?
-        /// The zones, in order.
         var zones: [String]
-        /// The revisions that the listener has.
         var lastRevisions: [String: ZoneRevision]
-        /// Whether a heartbeat is due.
         var isBeatDue = false
         /// The version of the user's list of zones that the listener has to learn.
         var list: Int64?
@@ -176,11 +173,9 @@ package struct Audience {
 /// It holds the answer that the server gives to a device with the tag ``since``, so such a device
 /// need not send a request. It is created once and shared by all listeners.
 package final class ZoneChange: Sendable {
-    /// The zone's revision before the change.
     package let base: ZoneRevision
     /// The tag of the devices that can apply the change.
     package let since: ZoneTag
-    /// The zone's revision after the change.
     package let end: ZoneRevision
     /// The devices whose change sets it contains; they have them already.
     package let authors: Set<String>

@@ -6,7 +6,6 @@ package import TidemarkCore
 /// This is the asynchronous shell around ``Audience``. It has one lock, and each listener suspends
 /// the task of its connection. Safe to use from any task or thread.
 public final class FanOut: Sendable {
-    /// A message to a listener.
     package enum Message: Hashable, Sendable {
         /// The zone is at this revision; earlier ones may be skipped.
         case moved(ZoneRevision)
@@ -54,7 +53,6 @@ public final class FanOut: Sendable {
         publish(ZoneRevision(zone: zone, epoch: epoch, revision: revision))
     }
 
-    /// Publishes a zone's revision, with the change that led to it if it is small.
     package func publish(_ revision: ZoneRevision, by change: ZoneChange? = nil) {
         wake { $0.publish(revision, by: change) }
     }

@@ -120,7 +120,6 @@ package final class GroupCommitter: Sendable {
 /// all waiting entries in order of arrival, up to the bounds. So no request waits for others to
 /// arrive, and none overtakes another.
 package struct GroupQueue<Entry> {
-    /// The limits of one group.
     package struct Bounds: Hashable, Sendable {
         package let entriesMax: Int
         /// The most bytes; one entry alone may be more.
@@ -149,7 +148,6 @@ package struct GroupQueue<Entry> {
 
     package var count: Int { waiting.count }
 
-    /// Appends an entry behind all others.
     package mutating func append(_ entry: Entry, bytes: Int, ticket: Ticket) {
         waiting.append(Position(ticket: ticket, entry: entry, bytes: bytes))
     }
@@ -186,7 +184,6 @@ extension GroupQueue.Position: Sendable where Entry: Sendable {}
 
 /// A request that waits for a zone's next commit.
 public struct ZoneRequest: Sendable {
-    /// The kind of a request, with its content.
     package enum Kind: Sendable {
         /// A round of synchronisation, JSON.
         case sync([UInt8])
@@ -218,7 +215,6 @@ public struct ZoneRequest: Sendable {
 
 /// The answer to a request, sent after its group is committed.
 public struct ZoneAnswer: Hashable, Sendable {
-    /// The content of an answer.
     package enum Content: Hashable, Sendable {
         /// A text, JSON.
         case text([UInt8])
@@ -256,7 +252,6 @@ package typealias ZoneResult = Result<ZoneAnswer, any Error>
 package struct SyncTally: Hashable, Sendable {
     /// The change sets that became revisions.
     package var accepted = 0
-    /// The change sets that were refused as conflicts.
     package var conflicts = 0
     /// The change sets that had a stored verdict.
     package var repeats = 0

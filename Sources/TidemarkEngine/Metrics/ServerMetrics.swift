@@ -119,7 +119,6 @@ extension Duration {
 
 /// A metric's name, meaning and shape, as monitoring sees it.
 public struct MetricDefinition: Hashable, Sendable {
-    /// The type of a metric.
     package enum Kind: Hashable, Sendable {
         /// Only grows, until the process restarts.
         case counter

@@ -16,7 +16,6 @@ package struct OpenAPIDocument: Sendable {
         self.routes = routes
     }
 
-    /// The document as JSON.
     package var json: String {
         let components = ComponentNames(schema)
         let tables = schema.tables.sorted { $0.name < $1.name }

@@ -9,7 +9,6 @@ package enum FromMemory<Answer: Hashable & Sendable>: Hashable, Sendable {
     case ask
 }
 
-/// The result for a sync request.
 package typealias PullAnswer = FromMemory<SyncAnswer>
 
 extension ZoneTag {

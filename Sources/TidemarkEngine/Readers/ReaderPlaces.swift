@@ -66,7 +66,6 @@ package actor ReaderPlaces {
 }
 
 extension ReaderPlaces.Reader {
-    /// The reader of a decided request.
     package init(_ access: ZoneAccess) {
         switch access.caller {
         case .local: self = .anybody

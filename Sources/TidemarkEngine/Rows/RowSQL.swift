@@ -16,7 +16,6 @@ package import TidemarkCore
 /// NULL, which the store runs one after another until it has enough rows. Each is a range of an index over the
 /// columns and the key, so a page costs the same wherever it begins.
 package struct RowSQL<Dialect: RowDialect> {
-    /// A statement and its parameters.
     package struct Statement: Hashable, Sendable {
         package let sql: String
         /// The parameters, in the order of their placeholders.
@@ -247,7 +246,6 @@ package protocol RowDialect {
     var scope: String? { get }
     /// `FROM` for the records that have one of the keys, in any spelling of a key's canonical JSON.
     func from(keys: [String], at index: Int) throws -> BoundSQL
-    /// The statement that reads the rows of a selection.
     func statement(_ selection: RowSelection) -> String
 }
 
@@ -279,7 +277,6 @@ package struct CollectRows {
     /// Where a row's cells have the values of its place.
     private let places: [Int]
     private var bytes = 0
-    /// The page so far.
     package private(set) var page = RowPage(rows: [], hasMore: false)
 
     package init(_ query: RowQuery) {

@@ -90,7 +90,6 @@ package actor SnapshotCache {
         return file
     }
 
-    /// Returns the file of a tag if it still exists.
     package func snapshot(tag: String) -> SnapshotFile? {
         remove(shelf.expire(at: now()))
         guard let file = onDisk(shelf.file(tag: tag)) else { return nil }

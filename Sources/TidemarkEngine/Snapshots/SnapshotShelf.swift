@@ -27,7 +27,6 @@ package struct SnapshotShelf {
         return current
     }
 
-    /// Returns the file of a tag, if the shelf has it.
     package func file(tag: String) -> SnapshotFile? { files.first { $0.tag == tag } }
 
     /// Adds a new file as the newest, unless the shelf has a newer one.

@@ -38,10 +38,8 @@ enum CaptureTriggers {
         ALTER TABLE tidemark.outside ENABLE ALWAYS TRIGGER note_outside;
         """
 
-    /// The names of a table's triggers.
     static let names = ["insert", "update", "delete", "truncate"].map { "tidemark_\($0)" }
 
-    /// The statements that install capture on a table.
     static func install(_ table: PostgresTable) -> String {
         "\(function(table))\n\(triggers(table, functionName(table.table.name)))"
     }
@@ -141,7 +139,6 @@ enum CaptureTriggers {
         """
     }
 
-    /// The statements that capture rows as deletions.
     private static func captureDeletions(_ source: String, _ table: PostgresTable) -> String {
         let key = table.keyJSON("old_row")
         return """

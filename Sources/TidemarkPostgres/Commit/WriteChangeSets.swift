@@ -48,7 +48,6 @@ extension PostgresTransaction {
     /// A record, by the places of its change set and of itself.
     typealias Item = (changeSet: Int, record: Int)
 
-    /// Returns records of a table with their values.
     func sentRows(_ items: some Sequence<Item>, of table: PostgresTable, in changeSets: [PendingChangeSet]) throws
         -> SentRows
     {
@@ -111,7 +110,6 @@ extension PostgresTransaction {
     /// The most records whose effects arrive in the round trip of the write.
     private static let fewRecords = 2_000
 
-    /// Adds the statements that write the records.
     func writeRows(of changeSets: [PendingChangeSet], parking: Bool, _ steps: inout Steps) throws {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {

@@ -1,6 +1,5 @@
 import CLibPQ
 
-/// A statement with its parameters.
 struct PostgresStatement {
     let sql: String
     let parameters: [String?]
@@ -24,7 +23,6 @@ extension PostgresConnection {
     private static let queuedBytesMax = 1 << 20
     private static let queuedMax = 64
 
-    /// Sends the queued statements now.
     func flush() throws { if !queued.isEmpty { _ = try run([]) } }
 
     /// Forgets the statements queued after the first `count` ones, and returns whether all of them still waited.

@@ -1,6 +1,5 @@
 /// Array literals of PostgreSQL.
 enum PostgresArray {
-    /// Quotes and escapes the elements.
     static func quoted(_ texts: [String]) -> String { nullable(texts) }
     static func numbers(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
 

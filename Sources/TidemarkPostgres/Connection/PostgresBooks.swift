@@ -65,7 +65,6 @@ extension PostgresBooks {
         }
     }
 
-    /// A question as a statement of PostgreSQL.
     func statement(_ question: BookQuestion) -> PostgresStatement {
         let arrays = Self.arrays((0..<question.count).map(question.row), columns: question.statement.setColumns)
         return PostgresStatement(question.statement.postgres, [zone] + question.values.map(\.postgresText) + arrays)

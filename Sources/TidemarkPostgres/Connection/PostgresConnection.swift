@@ -174,7 +174,6 @@ package final class PostgresConnection {
         return rows.isEmpty ? nil : rows[0][0]
     }
 
-    /// Returns the first column of the first row as an integer.
     package func integer(_ sql: String, _ parameters: [String?] = []) throws -> Int64? {
         try text(sql, parameters).flatMap { Int64($0) }
     }
@@ -235,7 +234,6 @@ package final class PostgresConnection {
             table: field("t"), column: field("c"), constraint: field("n"), source: field("R"), sql: sql)
     }
 
-    /// Runs `body` with an array of C strings.
     static func withCStrings<Result>(_ texts: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result)
         -> Result
     {

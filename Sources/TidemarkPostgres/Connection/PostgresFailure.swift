@@ -18,7 +18,6 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
 
     package var description: String { state.isEmpty ? message : "\(state): \(message)" }
 
-    /// Whether the connection is lost.
     package var isDisconnected: Bool { state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P") }
 
     /// Whether a retry may succeed: after a deadlock, serialisation failure, lock timeout or altered table.

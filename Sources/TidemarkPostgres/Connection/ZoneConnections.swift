@@ -6,9 +6,7 @@ import TidemarkEngine
 
 /// Runs transactions on zones, on pooled connections, and announces their commits to all nodes.
 final class ZoneConnections: Sendable {
-    /// Tables and columns that opening the database created, such as `table medal`.
     let additions: [String]
-    /// The changes of conflict policies that opening the database made.
     let policyChanges: [PolicyChange]
     private let schema: Mutex<PostgresSchema>
     private let pool: PostgresPool
@@ -44,7 +42,6 @@ final class ZoneConnections: Sendable {
     /// The served tables as this node last read them.
     var served: PostgresSchema { schema.withLock { $0 } }
 
-    /// Stops sending and receiving notifications.
     func close() { bus.stop() }
 
     /// Runs `body` in a transaction, again after interference; with `beginsLater`, its first question begins it.
@@ -91,7 +88,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    /// Checks whether a program has altered the tables.
     func isAltered() async throws -> Bool {
         try await reading { pg, served in
             try CataloguePosition.now(of: served.namespace, zone: "", pg) != served.position

@@ -2,7 +2,6 @@ import TidemarkCore
 
 /// The alterations of a served table since the last follow, as a pure value.
 struct TableDifference: Hashable, Sendable {
-    /// A renamed column.
     struct Rename: Hashable, Sendable {
         let old: String
         let new: String
@@ -12,7 +11,6 @@ struct TableDifference: Hashable, Sendable {
     var added: [String] = []
     /// Dropped columns, sorted.
     var dropped: [String] = []
-    /// Renamed columns.
     var renamed: [Rename] = []
     /// Whether its rows may have changed without capture: no triggers, another type, label or key, or a column anew.
     var isRebuilt = false
@@ -59,7 +57,6 @@ struct TableDifference: Hashable, Sendable {
         }
     }
 
-    /// Whether the table is unaltered.
     var isEmpty: Bool { added.isEmpty && dropped.isEmpty && renamed.isEmpty && !isRebuilt }
 }
 

@@ -6,7 +6,6 @@ import TidemarkSQL
 extension PostgresTransaction {
     /// The transaction whose captured rows are read.
     enum Author {
-        /// This transaction.
         case own
         /// A committed transaction of another program.
         case outside(xid: String)

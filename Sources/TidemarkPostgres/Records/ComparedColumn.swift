@@ -66,7 +66,6 @@ struct ComparedColumn {
         }
     }
 
-    /// Whether ``operand`` may be NULL.
     var mayBeNull: Bool { !isKey && (!column.isNotNull || form == .real) }
 
     /// The condition that the column has one of the values, each in SQL.

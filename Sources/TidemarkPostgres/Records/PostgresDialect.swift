@@ -126,9 +126,7 @@ struct PostgresDialect: RowDialect {
         return texts.count == parts.count ? JSONText.array(texts.map { JSONText.quote($0) }) : nil
     }
 
-    /// Reads rows until their bytes reach the page's maximum, and the number of all rows as the last cell.
-    ///
-    /// PostgreSQL knows the length of a text or blob without reading it, so it reads none that does not come.
+    /// Reads rows until their bytes reach the maximum, with the number of all as the last cell; it reads no row beyond.
     func statement(_ selection: RowSelection) -> String {
         let isByKeys = selection.order.isEmpty
         let order = isByKeys ? "\(Self.alias).tidemark_place" : selection.order.joined(separator: ", ")

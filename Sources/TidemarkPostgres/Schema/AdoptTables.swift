@@ -27,7 +27,6 @@ struct AdoptTables {
     /// Generated columns that devices compute themselves, by table.
     var computedColumns: [String: Set<String>] = [:]
 
-    /// A table that can be synced.
     struct AdoptedTable: Hashable {
         let name: String
         /// The `CREATE TABLE` statement for SQLite.

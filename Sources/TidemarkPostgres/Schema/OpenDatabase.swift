@@ -12,7 +12,6 @@ struct OpenDatabase {
     /// The number of the advisory lock: "tidemark" in ASCII.
     static let lock = 0x7469_6465_6D61_726B
 
-    /// The result of opening a database.
     struct Opened {
         let served: PostgresSchema
         /// New tables and columns, such as `table medal`.

@@ -27,7 +27,6 @@ struct PostgresTable: Hashable, Sendable {
     /// The kinds of the columns, in the order of ``TidemarkCore/SyncedTable/columns``.
     let kinds: [PostgresType]
 
-    /// Makes a table; the kinds follow from the types.
     init(
         table: SyncedTable, namespace: String, zoneColumn: String?, types: [String: String],
         generated: Set<String> = [], defaults: [String: String] = [:], sequence: String? = nil,
@@ -79,7 +78,6 @@ struct PostgresTable: Hashable, Sendable {
     /// A column, qualified with an alias.
     func column(_ column: String, _ alias: String) -> String { "\(alias).\(SQLText.name(column))" }
 
-    /// The condition that a row is in the zone.
     func inZone(_ alias: String) -> String { zoneColumn.map { "\(alias).\(SQLText.name($0)) = $1" } ?? "true" }
 
     /// A row's key in canonical JSON.

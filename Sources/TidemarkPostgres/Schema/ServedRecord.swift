@@ -107,7 +107,6 @@ struct CatalogueTable: Hashable, Codable {
         JOIN pg_enum AS label ON label.enumtypid = part.oid
         """
 
-    /// Reads tables from the catalogue.
     static func read(_ names: [String], namespace: String, zoneColumn: String?, _ pg: PostgresConnection) throws
         -> [String: CatalogueTable]
     {
@@ -149,7 +148,6 @@ struct CatalogueTable: Hashable, Codable {
 
 /// A value that changes with every alteration of the tables; every transaction compares it first.
 struct CataloguePosition: Hashable, Sendable {
-    /// The version of the served tables.
     let version: Int64
     /// A sum of the tables' catalogue entries by `xmin`, but those that `VACUUM`, `ANALYZE` or `TRUNCATE` rewrite.
     let fingerprint: String
@@ -168,7 +166,6 @@ struct CataloguePosition: Hashable, Sendable {
         return CataloguePosition(try pg.query(statement.sql, statement.parameters))
     }
 
-    /// The statement that reads the position.
     static func statement(of namespace: String, zone: String) -> PostgresStatement {
         PostgresStatement(sql, [zone, SQLText.name(namespace)])
     }
