@@ -57,7 +57,6 @@ package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflect
 
     /// The public part, with the purpose; descriptions go to logs, so they leave the secret out.
     package var description: String { "\(kind.rawValue)_\(id)" }
-
     /// No children, so that `dump` and a test's failure do not print the secret.
     package var customMirror: Mirror { Mirror(self, children: []) }
 

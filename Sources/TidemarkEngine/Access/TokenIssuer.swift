@@ -32,7 +32,6 @@ public struct IssuedToken: Hashable, Sendable, Encodable, CustomStringConvertibl
     }
     /// The user and the end; descriptions go to logs, so they leave the token out.
     public var description: String { "a token of \(user) until \(expires)" }
-
     /// No children, so that `dump` and a test's failure do not print the token.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

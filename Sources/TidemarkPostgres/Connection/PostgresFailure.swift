@@ -17,9 +17,7 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     package var isBeforeBegin = false
 
     package var description: String { state.isEmpty ? message : "\(state): \(message)" }
-
     package var isDisconnected: Bool { state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P") }
-
     /// Whether a retry may succeed: after a deadlock, serialisation failure, lock timeout or altered table.
     package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable }
 
