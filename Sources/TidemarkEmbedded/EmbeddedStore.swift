@@ -24,9 +24,7 @@ public final class EmbeddedStore: SyncService {
     public var undeclaredReferences: [UndeclaredReference] { file.undeclaredReferences }
     /// Triggers that cannot run at the server, although the zone's tables have them.
     public var warnings: [SchemaProblem] { file.warnings }
-    /// The views and triggers that call functions which only the program has, such as `view meta (sortconcat)`.
-    ///
-    /// A device leaves them out unless its program has registered the functions.
+    /// The views and triggers that call functions of the program, as `view meta (sortconcat)`; a device may lack them.
     public var programCalls: [String] { file.programCalls }
     /// Tables and columns that the file lacked and the operator's schema has, such as `column team.town`.
     public var additions: [String] { file.growth.additions }
@@ -37,21 +35,17 @@ public final class EmbeddedStore: SyncService {
 
     /// The zone's name.
     public let zone: String
-
     /// Announces commits to listeners.
     public let fanOut: FanOut
-
     /// The devices' contacts that are not yet written.
     public let contacts: ContactBook
 
-    /// The path of the zone's file.
     package let path: String
     let file: ZoneFile
     let snapshots: SnapshotCache
     let limits: Limits
     private let watch: OutsideWatch
     private let handler: SyncHandler
-    /// Answers requests as one group.
     package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
@@ -64,16 +58,13 @@ public final class EmbeddedStore: SyncService {
     ///
     /// - Parameters:
     ///   - path: The SQLite file.
-    ///   - schemaSQL: Statements that create the tables if the file has none yet; of a longer schema, the file gets the
-    ///     tables and columns that it lacks.
+    ///   - schemaSQL: Statements for a file without tables; another file gets the tables and columns that it lacks.
     ///   - zone: The zone's name.
     ///   - newEpoch: A random id for a new history.
-    ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
-    ///     history, because devices may know revisions that the backup does not have.
+    ///   - isRestored: Whether the file comes from a backup: devices may know later revisions, so a new history begins.
     ///   - excluding: Tables to leave alone.
     ///   - keys: The columns that identify a record, for tables without a primary key. The zone keeps them.
-    ///   - policies: Conflict policies to change, by table and by `table.column`. The zone keeps
-    ///     them, and all others stay as they are; they begin as `reject`.
+    ///   - policies: Conflict policies to change, by table and by `table.column`; they begin as `reject`.
     ///   - renames: Columns that the operator renamed in the file since it was served last.
     ///   - objects: Declarations about the program's own triggers and collations; the zone keeps them.
     ///   - limits: The bounds on requests and answers.
@@ -81,9 +72,7 @@ public final class EmbeddedStore: SyncService {
     ///   - metrics: Records every commit.
     ///   - fanOut: The fan-out that the zone shares with others; nil for one of its own.
     ///   - warn: Receives warnings about the file, as text for the operator.
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
-    ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
-    ///   be written.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` of all problems, ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public convenience init(
         path: String, schemaSQL: String? = nil, zone: String = EmbeddedStore.zoneName, newEpoch: UUID,
         isRestored: Bool = false, excluding: Set<String> = [], keys: [String: [String]] = [:],
@@ -243,12 +232,9 @@ public final class EmbeddedStore: SyncService {
     /// Checks that the store can answer requests: opens a transaction and reads the zone.
     public func probe() async throws { _ = try await state() }
 
-    /// Moves all commits from the `-wal` into the file, and closes it.
+    /// Moves all commits from the `-wal` into the file, and closes it; no request may be in flight.
     ///
-    /// No request may be in flight.
-    ///
-    /// - Returns: Whether the file holds every commit. False if another program keeps reading the
-    ///   file, so that the latest commits remain in the `-wal`.
+    /// - Returns: False if another program keeps reading the file, so that the latest commits remain in the `-wal`.
     /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed` if the file was deleted or moved.
     @discardableResult public func close() async throws -> Bool {
         await snapshots.clear()

@@ -17,27 +17,19 @@ final class OutsideWatch: Sendable {
     private let path: String
     private let state = Mutex(State())
 
-    /// Makes a watch that has not opened the file.
     init(path: String) { self.path = path }
 
     /// Opens the file unless it is open; call this on a thread that may block.
     func open() throws {
         try state.withLock { state in
             guard state.file == nil else { return }
-            var configuration = Configuration()
-            configuration.readonly = true
-            configuration.busyMode = .timeout(10)
-            configuration.label = "tidemark.watch"
-            state.file = try DatabaseQueue(path: path, configuration: configuration)
+            state.file = try DatabaseQueue(path: path, configuration: .waiting(readonly: true, label: "tidemark.watch"))
         }
     }
 
-    /// Whether the file is open.
     var isOpen: Bool { state.withLock { $0.file != nil } }
 
-    /// Whether the file has changed since the last call and holds captured changes that are not yet logged.
-    ///
-    /// The server's own commits change the file as well, but leave no captured changes behind.
+    /// Whether the file changed since the last call, with captured changes to log, which the server's commits lack.
     func hasNews() async throws -> Bool {
         guard let file = state.withLock(\.file) else { return false }
         return try await file.read { [self] db in
@@ -51,9 +43,7 @@ final class OutsideWatch: Sendable {
         }
     }
 
-    /// Returns the zone's head for a device, cached until another connection commits.
-    ///
-    /// Nil if only a write transaction can determine it, for instance after the schema changed.
+    /// Returns the zone's head for a device, cached until another connection commits; nil if only a writer can tell.
     func head(of schema: ServedSchema, for device: String?) async throws -> ZoneHead? {
         guard let file = state.withLock(\.file) else { return nil }
         return try await file.read { [self] db in
@@ -76,7 +66,6 @@ final class OutsideWatch: Sendable {
         return head
     }
 
-    /// Closes the file.
     func close() throws {
         let file = state.withLock { state in
             defer { state = State() }

@@ -10,12 +10,9 @@ import CSQLiteConfig
 /// The setting applies to the whole process, so servers set it and apps do not. It takes effect
 /// only if the process has not used SQLite before.
 package enum StatementJournals {
-    /// Less than 128 KiB, the most that SQLite writes at once.
-    ///
-    /// With more, the move of the journal into its file fails as if the disk were full.
+    /// Below the 128 KiB that SQLite writes at once: with more, the journal's move into a file fails like a full disk.
     private static let bytesInMemory: Int32 = 120 << 10
 
-    /// Applies the setting, once.
     package static let keepInMemory: Void = {
         // Has no effect in a process that already uses SQLite.
         _ = tidemark_keep_statement_journals(bytesInMemory)

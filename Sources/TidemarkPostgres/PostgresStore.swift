@@ -19,9 +19,7 @@ public final class PostgresStore: SyncService {
     public let fanOut: FanOut
     /// The devices' contacts that this node has not yet written.
     public let contacts: ContactBook
-    /// Tables and columns that the store created because the database lacked them.
-    ///
-    /// For example `table medal` or `column team.town`.
+    /// Tables and columns that the store created, such as `table medal` or `column team.town`.
     public var additions: [String] { zones.additions }
     /// The changes of conflict policies that opening the store made.
     public var policyChanges: [PolicyChange] { zones.policyChanges }
@@ -31,7 +29,6 @@ public final class PostgresStore: SyncService {
     private let options: Options
     private let announcements: Announcements
     let zones: ZoneConnections
-    /// Answers requests as one group.
     package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
@@ -40,12 +37,9 @@ public final class PostgresStore: SyncService {
     private let places: ReaderPlaces
     private let digests = SharedDigest()
 
-    /// Opens a database, and prepares it if no store has served it yet.
+    /// Opens a database, and prepares it if no store has served it yet; `metrics` records every commit.
     ///
-    /// `metrics` records every commit.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
-    ///   ``TidemarkCore/TidemarkError``.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or ``TidemarkCore/TidemarkError``.
     public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
         let fanOut = FanOut(limits: options.limits, metrics: metrics)
         let announcements = Announcements(fanOut)
@@ -77,9 +71,7 @@ public final class PostgresStore: SyncService {
         await establishFingerprints()
     }
 
-    /// Computes the fingerprints of adopted rows now: otherwise the first commit does it, while all others wait.
-    ///
-    /// Later revisions without one are those of altered tables, as in a SQLite file.
+    /// Computes fingerprints of adopted rows now, before the first commit has to while others wait; not after altering.
     private func establishFingerprints() async {
         for zone in options.zones {
             do {

@@ -7,29 +7,19 @@ package import TidemarkEngine
 public struct PostgresStoreOptions: Sendable {
     /// The database: a URL or a `key=value` list, by libpq's rules.
     public var address: String
-    /// SQL statements in SQLite's dialect that declare the tables.
-    ///
-    /// The store creates the tables and columns that the database does not have yet.
+    /// SQL statements in SQLite's dialect that declare the tables; the store creates what the database lacks.
     public var schemaSQL: String?
-    /// An SQLite file whose tables and rows the store copies if no store has served the database yet.
-    ///
-    /// Later, the store adds only the tables and columns that the database lacks.
+    /// An SQLite file whose tables and rows a first store copies; later it adds only missing tables and columns.
     public var filePath: String?
     /// Whether to adopt existing tables, if no store has served the database yet.
     public var adopts = false
-    /// With ``adopts``, the zone column, which is the first in every key.
-    ///
-    /// Nil: all rows belong to the zone `main`.
+    /// With ``adopts``, the zone column, the first in every key; nil: all rows belong to the zone `main`.
     public var zoneColumn: String?
-    /// With ``adopts``, the types in which devices declare columns of types that SQLite lacks.
-    ///
-    /// The database keeps them, and refuses others later. Nil: those that the database has.
+    /// With ``adopts``, devices' types of columns that SQLite lacks, which the database keeps; nil: those that it has.
     public var deviceTypes: DeviceTypes?
     /// Tables to leave alone.
     public var excluding: Set<String> = []
-    /// The columns that identify a record, for tables without a primary key.
-    ///
-    /// The store keeps them.
+    /// The columns that identify a record, for tables without a primary key; the store keeps them.
     public var keys: [String: [String]] = [:]
     /// The PostgreSQL schema that contains the tables.
     public var namespace = "public"
@@ -37,14 +27,9 @@ public struct PostgresStoreOptions: Sendable {
     public var zones = ["main"]
     /// A random id for new histories.
     public var newEpoch: UUID
-    /// Whether the database was restored from a backup.
-    ///
-    /// The zones then start new histories, because devices may know revisions that the backup does
-    /// not have.
+    /// Whether the database comes from a backup: devices may know later revisions, so the zones start new histories.
     public var isRestored = false
-    /// Conflict policies to change, by table and by `table.column`.
-    ///
-    /// The database keeps them, and all others stay as they are. They begin as `reject`.
+    /// Conflict policies to change, by table and by `table.column`; the database keeps all, which begin as `reject`.
     public var policies: [String: ConflictPolicy] = [:]
     /// The bounds on requests and answers.
     public var limits = Limits.standard

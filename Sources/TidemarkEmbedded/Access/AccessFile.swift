@@ -20,16 +20,11 @@ package final class AccessFile: AccessDatabase {
 
     /// Opens the file, and makes it where it is missing.
     ///
-    /// A file that is no file of users stays unchanged.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the file cannot be opened, made or written;
-    ///   ``TidemarkCore/ErrorCode/unusableFile`` when it has other content, or is of a later version.
+    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` for other content or a later version; the file stays as it is.
     package init(path: String) throws {
         try PrivateFile.make(path)
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.label = "tidemark.access"
-        let reading = configuration.readOnly(label: "tidemark.access.reader")
+        let configuration = Configuration.waiting(label: "tidemark.access")
+        let reading = Configuration.waiting(readonly: true, label: "tidemark.access.reader")
         (writer, reader, commits, place) = try TidemarkError.translatingStorageErrors(of: path) {
             let writer = try DatabaseQueue(path: path, configuration: configuration)
             try writer.read { try Self.check($0, path: path) }
@@ -41,7 +36,6 @@ package final class AccessFile: AccessDatabase {
         }
     }
 
-    /// Runs `body` in an immediate transaction.
     package func transaction<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
         async throws -> Success
     {
@@ -75,7 +69,6 @@ package final class AccessFile: AccessDatabase {
         }
     }
 
-    /// Closes the file.
     package func close() throws {
         commits.close()
         try reader.close()
@@ -142,15 +135,5 @@ extension AccessFile {
         // SQLite makes the side files with the first read.
         _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_user")
         return FilePlace(of: db, role: role)
-    }
-}
-
-extension Configuration {
-    /// The same configuration for a connection that only reads.
-    fileprivate func readOnly(label: String) -> Configuration {
-        var copy = self
-        copy.readonly = true
-        copy.label = label
-        return copy
     }
 }

@@ -42,7 +42,6 @@ final class CommitCount: Sendable {
 
         private static let busyMilliseconds: Int32 = 10_000
 
-        /// Returns the count.
         borrowing func read() throws -> Int64 {
             let result = sqlite3_step(statement)
             let count = sqlite3_column_int64(statement, 0)
@@ -56,14 +55,10 @@ final class CommitCount: Sendable {
         }
     }
 
-    /// Opens the file.
-    ///
-    /// - Throws: `DatabaseError`.
+    /// Opens the file; throws `DatabaseError`.
     init(path: String) throws { connection = Mutex(try Connection(path: path)) }
 
-    /// Returns the count; equal counts mean that no other connection committed in between.
-    ///
-    /// - Throws: `DatabaseError`, also after ``close()``.
+    /// Returns the count, equal while no other connection commits; throws `DatabaseError`, also after ``close()``.
     func read() throws -> Int64 {
         try connection.withLock { connection in
             guard let count = try connection?.read() else {
@@ -73,6 +68,5 @@ final class CommitCount: Sendable {
         }
     }
 
-    /// Closes the file.
     func close() { connection.withLock { $0 = nil } }
 }

@@ -5,9 +5,7 @@ import TidemarkCore
 package enum PrivateFile {
     private static let permissions: mode_t = 0o600
 
-    /// Makes an empty file that nobody else may read; a file that is there stays as it is.
-    ///
-    /// SQLite would make it with the permissions of the process's mask, and others could open it at once.
+    /// Makes an empty private file, if there is none: SQLite's would have the mask's permissions, open to others.
     static func make(_ path: String) throws(TidemarkError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions)
         if descriptor >= 0 {

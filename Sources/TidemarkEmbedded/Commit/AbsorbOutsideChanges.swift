@@ -26,9 +26,7 @@ extension ZoneTransaction {
         try captured.delete()
     }
 
-    /// Refuses a key that no device can use: a temporary id, or NULL.
-    ///
-    /// SQLite allows NULL in most primary keys.
+    /// Refuses a key that no device can use: a temporary id, or NULL, which SQLite allows in most primary keys.
     private func refuseUnusableKey(_ effect: Effect) throws {
         guard effect.after != nil else { return }
         let table = schema.tables[effect.table]
@@ -45,8 +43,7 @@ extension ZoneTransaction {
 
     /// Refuses broken references, which a program with `foreign_keys` off can leave behind.
     ///
-    /// No device may receive a broken reference. So the zone refuses requests until the operator
-    /// repairs the rows; no change is lost meanwhile.
+    /// No device may receive one, so the zone refuses requests until the operator repairs the rows; no change is lost.
     private func refuseBrokenReferences(_ entries: [CommittedRevision.Entry]) throws {
         var tables: [TidemarkCore.Operation: Set<String>] = [:]
         var keys: [String: [String]] = [:]

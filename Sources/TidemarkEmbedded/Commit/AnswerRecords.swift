@@ -253,7 +253,6 @@ extension ZoneTransaction {
             db.cachedStatement(sql: highestSQL(of: table, "?1", "?2")), arguments: [ids.lowerBound, ids.upperBound])
     }
 
-    /// The SQL of the highest id in a range.
     private func highestSQL(of table: SyncedTable, _ first: String, _ last: String) -> String {
         let id = SQLText.name(table.key[0])
         let highest = """

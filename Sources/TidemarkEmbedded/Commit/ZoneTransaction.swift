@@ -3,20 +3,16 @@ package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
-/// The server engine's view of one transaction on a zone's SQLite file.
-///
-/// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
-/// transaction.
+/// The server engine's view of one immediate transaction on a zone's SQLite file, with `foreign_keys` on.
 package final class ZoneTransaction: CommitTransaction, FileBooks {
     package let db: Database
     package let ways: ZoneWays
     package let now: Int64
     package let books: BookState
 
-    /// Wraps a connection that is inside an immediate transaction.
+    /// Wraps a connection that is inside an immediate transaction; without the schema's `hash`, this computes it.
     ///
-    /// `hash` is the schema's hash; if nil, this computes it. `now` is the server's wall clock, in
-    /// milliseconds since 1970.
+    /// `now` is the server's wall clock, in milliseconds since 1970.
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         self.db = db
         ways = ZoneWays(ofFile: schema)
@@ -54,10 +50,7 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
         return TidemarkError.translateStorageError(error, of: "the zone's file")
     }
 
-    /// Whether an error fails the whole transaction rather than one request.
-    ///
-    /// A damaged page does not: only requests that touch it get the error
-    /// (``ZoneFile/answer(_:by:)``).
+    /// Whether an error fails the transaction; a damaged page only fails what touches it (``ZoneFile/answer(_:by:)``).
     static func endsTransaction(_ error: any Error) -> Bool {
         guard let code = (error as? DatabaseError)?.resultCode else { return false }
         return [
@@ -84,16 +77,13 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
 
     // MARK: Rows
 
-    /// The zone's rows, for those who read them by tables and columns.
     package var rows: FileRows { FileRows(db, schema: schema) }
 
     package func rows(_ query: RowQuery) throws -> RowPage { try rows.rows(query) }
-
     package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try rows.fingerprints(query) }
 }
 
 extension ZoneWays {
-    /// The ways of a zone's file with these tables.
     convenience init(ofFile schema: SyncSchema) {
         let tables = schema.form { FileWays(schema) }.tables
         self.init(schema: schema, isLocal: true, hasFarEffects: nil, tables: tables)
@@ -112,7 +102,6 @@ private struct FileWays: Sendable {
     }
 }
 
-/// Writes change sets into a zone's tables.
 extension ZoneTransaction {
     package func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws {
         do { try writeRecords(of: changeSets) } catch let error as DatabaseError
@@ -164,8 +153,7 @@ extension ZoneTransaction {
 
     // MARK: Constraints
 
-    /// The refusal of a change set that an expression of the file cannot take: a function that only the program has, or
-    /// one that fails on a value.
+    /// The refusal of a change set on which an expression of the file fails, as with a function of the program's own.
     private func impossible(_ error: DatabaseError) -> Violation {
         let (table, columns) = place(of: error)
         return .refusal(
@@ -189,30 +177,15 @@ extension ZoneTransaction {
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
             return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
         case .SQLITE_CONSTRAINT_NOTNULL where columns.contains { schema.history.fills[table]?[$0] != nil }:
-            let column = columns[0]
-            return .refusal(
-                TidemarkError(
-                    .deviceBehind,
-                    """
-                    \(table).\(column) is NOT NULL without a default, and the device's version of the table does not \
-                    have it.
-                    """,
-                    fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(table: table, column: column)
-                )
-            )
+            return .refusal(.deviceBehind(table, columns[0]))
         default:
             return .refusal(
-                TidemarkError(
-                    .constraintViolated, "The table refuses a record: \(error.message ?? "a constraint failed").",
-                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)))
+                .constraintViolated(
+                    error.message ?? "a constraint failed", in: table.isEmpty ? nil : table, columns.first))
         }
     }
 
-    /// Reads table and columns from a message such as `UNIQUE constraint failed: zones.name, zones.area`.
-    ///
-    /// Without a column in the message, returns the table alone.
+    /// Reads table and columns from a message such as `UNIQUE constraint failed: zones.name`; without one, the table.
     private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
         let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
         for table in schema.tables {
@@ -227,7 +200,6 @@ extension ZoneTransaction {
 
     // MARK: References
 
-    /// Refuses change sets that leave dangling references.
     private func checkReferences(_ changeSets: [PendingChangeSet]) throws {
         let check = ForeignKeyCheck(db, schema: schema)
         guard check.hasUnresolvedReferences || schema.hasZeroReferences else { return }

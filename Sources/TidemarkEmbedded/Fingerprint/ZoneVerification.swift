@@ -36,8 +36,7 @@ public struct ZoneVerification: Sendable {
     ///     zone that is behind its log continues from the log's end.
     /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, or `DatabaseError`.
     public init(path: String, repairing: Bool) throws {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
+        var configuration = Configuration.waiting()
         configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let file = try DatabaseQueue(path: path, configuration: configuration)
         self = try file.writeWithoutTransaction { db in

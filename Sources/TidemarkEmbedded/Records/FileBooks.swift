@@ -5,15 +5,12 @@ import TidemarkSQL
 
 /// Who reads and writes the books of a zone in its file: by cached statements on one connection.
 package protocol FileBooks: BookDatabase {
-    /// The connection.
     var db: Database { get }
 }
 
-/// A connection to a zone's file.
 package struct FileConnection: FileBooks {
     package let db: Database
 
-    /// Wraps a connection.
     package init(_ db: Database) { self.db = db }
 }
 

@@ -12,9 +12,7 @@ package struct FileReader: ZoneReader, FileBooks {
 
     package var db: Database { zone.db }
 
-    /// Wraps a connection that is inside a read transaction and has the engine's functions.
-    ///
-    /// `hash` is the schema's hash.
+    /// Wraps a connection in a read transaction, with the engine's functions; `hash` is the schema's.
     package init(_ db: Database, schema: SyncSchema, hash: String) throws {
         zone = FileRows(db, schema: schema)
         let head = try FileConnection(db).head(schema: hash, layout: schema.fingerprintLayout)
@@ -24,7 +22,6 @@ package struct FileReader: ZoneReader, FileBooks {
     }
 
     package func rows(_ query: RowQuery) throws -> RowPage { try zone.rows(query) }
-
     package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try zone.fingerprints(query) }
 
     package func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws
@@ -77,8 +74,7 @@ package struct FileRows {
     }
 
     func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
+        let query = RowQuery(table, where: filter, limit: max)
         let statement = try RowSQL.count(table, where: filter, max: max, in: FileDialect(table: table))
         return try bounded(query) {
             try Int.fetchOne(db, sql: statement.sql, arguments: StatementArguments(statement.arguments)) ?? 0
@@ -192,7 +188,6 @@ struct FileDialect: RowDialect {
     }
 
     var from: String { "main.\(SQLText.name(table.name)) AS app_row" }
-
     var scope: String? { nil }
 
     func from(keys: [String], at index: Int) -> BoundSQL {

@@ -2,9 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Estimates the number of rows by their ids.
-///
-/// They have gaps: of deleted rows, and up to the ids that devices are lent.
+/// Estimates the number of rows by their ids, which have gaps: of deleted rows, and up to ids that devices are lent.
 ///
 /// It halves the range of ids until the first ids of each part tell how dense the rest of it is, within a bound.
 struct IDDensity {
@@ -25,7 +23,6 @@ struct IDDensity {
         id = SQLText.name(table.key[0])
     }
 
-    /// Returns the estimate.
     func rows() throws -> Int {
         let ends = try Row.fetchOne(db, sql: "SELECT min(\(id)) AS low, max(\(id)) AS high FROM main.\(table)")
         guard let low = try ends?.value("low") as Int64?, let high = try ends?.value("high") as Int64? else { return 0 }

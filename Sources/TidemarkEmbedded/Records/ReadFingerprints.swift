@@ -6,17 +6,10 @@ import TidemarkSQL
 /// Fingerprints of the rows that a filter selects.
 extension FileRows {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
-        try bounded(rowQuery(query)) {
+        try bounded(RowQuery(query.table, where: query.filter, limit: query.rowsMax ?? 0)) {
             guard query.table.keyKind == .integer else { return try byKeyText(query) }
             return try query.rowsMax == nil ? byRange(query) : rows(query)
         }
-    }
-
-    /// The question for the same rows, whose index would help.
-    private func rowQuery(_ query: FingerprintQuery) -> RowQuery {
-        var rows = RowQuery(query.table, limit: query.rowsMax ?? 0, bytesMax: 0)
-        rows.filter = query.filter
-        return rows
     }
 
     // MARK: Integer keys
@@ -67,7 +60,7 @@ extension FileRows {
     private func source(_ query: FingerprintQuery) throws -> (sql: String, arguments: [String]) {
         let dialect = FileDialect(table: query.table)
         let id = FileDialect.alias + SQLText.name(query.table.key[0])
-        let list = query.ranges.map { range in JSONText.array([Self.json(range.from), Self.json(range.to)]) }
+        let list = query.ranges.map { range in JSONText.array([range.from.json, range.to.json]) }
         let condition = try RowSQL.condition(query.filter, on: query.table, after: [JSONText.array(list)], in: dialect)
         let table = query.ranges.count > 1 ? "\(dialect.from) NOT INDEXED" : dialect.from
         return (
@@ -79,14 +72,6 @@ extension FileRows {
             \(condition.sql)
             """, arguments: condition.arguments
         )
-    }
-
-    private static func json(_ bound: KeyRange.Bound?) -> String {
-        switch bound {
-        case .integer(let key): String(key)
-        case .json(let key): JSONText.quote(key)
-        case nil: "null"
-        }
     }
 
     // MARK: Other keys

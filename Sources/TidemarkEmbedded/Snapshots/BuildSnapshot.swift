@@ -13,17 +13,13 @@ package struct SnapshotBuilder {
     /// The base of a delta; nil for all rows.
     let base: DeltaBase?
 
-    /// Creates a builder for the zone's file at a path.
     package init(zonePath: String, schema: SyncSchema, since base: DeltaBase? = nil) {
         self.zonePath = zonePath
         self.schema = schema
         self.base = base
     }
 
-    /// Builds the snapshot at `path`, compressed.
-    ///
-    /// - Returns: The file, or nil if other programs' changes are not logged yet: absorb them and try
-    ///   again.
+    /// Builds the compressed snapshot at `path`; nil if other programs' changes have to be absorbed first.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
@@ -33,14 +29,10 @@ package struct SnapshotBuilder {
             plain, at: path, epoch: header.epoch, revision: header.revision, since: header.since)
     }
 
-    /// Copies the rows into a new SQLite file, not compressed.
-    ///
-    /// - Returns: The file's header; nil if other programs' changes are not logged yet, or if a delta
-    ///   is not worthwhile.
+    /// Copies the rows into a new SQLite file; nil if changes are not logged yet, or a delta is not worthwhile.
     package func copy(to plain: String) throws -> SnapshotFormat.Header? {
-        var configuration = Configuration()
+        var configuration = Configuration.waiting()
         configuration.foreignKeysEnabled = false
-        configuration.busyMode = .timeout(10)
         configuration.prepareDatabase { db in
             // A scratch file: after a crash, the next attempt builds another.
             try db.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
@@ -70,12 +62,8 @@ package struct SnapshotBuilder {
             revision: try zone.value("revision") as Int64 - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
             schema: try SchemaText.encode(schema),
             fingerprint: try String.fetchOne(
-                db,
-                sql: """
-                    SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
-                    """,
-                arguments: try [zone.value("revision") as Int64, schema.fingerprintLayout]
-            ),
+                db, sql: "SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?",
+                arguments: try [zone.value("revision") as Int64, schema.fingerprintLayout]),
             since: base?.revision,
             time: try zone.value("time")
         )

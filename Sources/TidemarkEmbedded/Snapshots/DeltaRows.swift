@@ -3,17 +3,12 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Copies the rows of a delta: the records that the log names after a revision.
-///
-/// Runs in the transaction of a ``SnapshotBuilder``, with the zone's file attached as `zone`.
+/// Copies the rows of a delta, which the log names, in a ``SnapshotBuilder``'s transaction with the file as `zone`.
 struct DeltaRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Lists the changed records.
-    ///
-    /// - Returns: Whether a delta is possible and worthwhile: the log has all changes since the base,
-    ///   and most rows did not change.
+    /// Lists the changed records, and returns whether the log has all of them and most rows did not change.
     func list(since base: DeltaBase, in zone: Row) throws -> Bool {
         let isPossible = DeltaChoice.isPossible(
             since: base, epoch: try zone.value("epoch"), horizon: try zone.value("horizon"),

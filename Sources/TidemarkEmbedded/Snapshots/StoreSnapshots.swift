@@ -52,9 +52,7 @@ extension EmbeddedStore {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, and the errors of the
     ///   initializer with an epoch.
     public convenience init(servedFile path: String) throws {
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.busyMode = .timeout(10)
+        var configuration = Configuration.waiting(readonly: true)
         configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let localTables = try TidemarkError.translatingStorageErrors(of: path) {
             try DatabaseQueue(path: path, configuration: configuration).read { db in
@@ -67,13 +65,10 @@ extension EmbeddedStore {
         try self.init(path: path, newEpoch: unusedEpoch, excluding: localTables)
     }
 
-    /// Copies the zone's rows at its latest revision into a new SQLite file.
+    /// Copies the zone's rows at its latest revision into a new SQLite file at a path, where it replaces another.
     ///
     /// The file is the snapshot of ``snapshot(zone:since:)`` before compression. Other programs'
     /// changes become a revision first.
-    ///
-    /// - Parameter path: The path of the new file; an existing file is replaced.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
     public func writeSnapshot(to path: String) async throws {
         _ = try await withSettledZone { [self] _, schema in
             let builder = SnapshotBuilder(zonePath: self.path, schema: schema)
@@ -85,9 +80,7 @@ extension EmbeddedStore {
     /// How often the store tries to build a snapshot while other programs write.
     private static let settleAttemptsMax = 20
 
-    /// Logs other programs' changes, then runs `body` on the latest revision.
-    ///
-    /// Repeats this while `body` returns nil because other programs wrote meanwhile.
+    /// Logs other programs' changes, then runs `body` on the latest revision; runs it again while it returns nil.
     private func withSettledZone<Result: Sendable>(_ body: (ZoneState, SyncSchema) async throws -> Result?) async throws
         -> Result
     {

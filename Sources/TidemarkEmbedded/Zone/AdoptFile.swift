@@ -9,11 +9,9 @@ package import TidemarkSQL
 /// entry is at the adoption's revision. Adoption sums them up, because the first commit would otherwise do it while all
 /// others wait.
 package struct ZoneAdoption {
-    /// The synced tables of the zone's file.
     package let schema: SyncSchema
     /// Tables that stay local to the file.
     package let skipped: [String]
-    /// The changes of the conflict policies.
     package let policyChanges: [PolicyChange]
     /// The columns of a newly adopted file that seem to be references and are not declared.
     package let undeclaredReferences: [UndeclaredReference]
@@ -22,18 +20,11 @@ package struct ZoneAdoption {
     /// The views and triggers that call functions which only the program has, with these functions.
     package let programCalls: [String]
 
-    /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening.
+    /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening, in a transaction.
     ///
-    /// - Parameters:
-    ///   - db: A connection to the file, in a transaction.
-    ///   - name: The name of a new zone.
-    ///   - epoch: A random id for a new history: of a new zone, or after a restore from a backup.
-    ///   - isRestored: Whether the file was restored from a backup.
-    ///   - excluding: Tables that stay local.
-    ///   - keys: The keys of tables without a primary key that the operator declares, by table.
-    ///   - policies: Policies to change; all others stay as the file has them.
-    ///   - renames: Columns that were renamed since the last opening.
-    ///   - objects: Declarations about the program's triggers and collations.
+    /// `epoch` is a random id for a new history, of a new zone or after a restore. `keys` are those that the operator
+    /// declares for tables without a primary key. Policies without a change stay.
+    ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and their rows.
     package init(
         _ db: Database, name: String, epoch: String, isRestored: Bool = false, excluding: Set<String>,
@@ -104,7 +95,6 @@ package struct ZoneAdoption {
         programCalls = known.programCalls
     }
 
-    /// Refuses tables and rows that cannot be synced.
     private static func refuseUnsyncable(_ schema: SyncSchema, _ served: ServedObjects, zone: String, in db: Database)
         throws
     {
@@ -175,9 +165,7 @@ extension SchemaIntrospection {
             policies: ZonePolicies.read(in: db))
     }
 
-    /// Refuses to exclude tables that a database does not have.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `invalidArgument`.
+    /// Refuses to exclude tables that a database does not have, by `invalidArgument`.
     static func requireKnown(_ excluded: Set<String>, in db: Database) throws {
         let introspection = try SchemaIntrospection(db)
         let names = introspection.tables.map(\.name) + introspection.skippedTables

@@ -18,9 +18,7 @@ struct FollowSchema {
     let schema: SyncSchema
     let renames: [ColumnRename]
 
-    /// Updates bookkeeping and capture to the current tables, in the caller's transaction.
-    ///
-    /// - Returns: The history of the columns.
+    /// Updates bookkeeping and capture in the caller's transaction, and returns the history of the columns.
     func run(isNew: Bool) throws -> SchemaHistory {
         if isNew { try note(renames) } else { try follow(renames) }
         let previousColumns = try servedColumns()
@@ -193,9 +191,7 @@ struct FollowSchema {
             arguments: [table, column])
     }
 
-    /// Begins a new history if rows may have changed without capture.
-    ///
-    /// The new epoch is a hash of the old one and the rows, so equal files get equal epochs.
+    /// After uncaptured changes, begins a history: a hash of the old one and the rows, so equal files get equal epochs.
     private func renewEpoch(_ uncapturedTables: [SyncedTable]) throws {
         guard !uncapturedTables.isEmpty else { return }
         let zone = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")

@@ -17,9 +17,7 @@ struct FormerJournal {
         hasRollbackJournal = header.map { $0.count == 20 && $0[18] == 1 } ?? false
     }
 
-    /// Runs the adoption of the file; if it throws, closes the file and gives it its journal mode back.
-    ///
-    /// - Throws: What the adoption throws. Another program that has the file open can keep it in WAL mode.
+    /// Runs the adoption; if it throws, closes the file and restores its journal mode, unless a program has it open.
     func restoringIfRefused<Result>(_ pool: DatabasePool, _ adopt: () throws -> Result) throws -> Result {
         do { return try TidemarkError.translatingStorageErrors(of: path, adopt) } catch {
             guard hasRollbackJournal else { throw error }

@@ -17,13 +17,7 @@ struct GrowFile {
     private var columns: [String: [ZoneTemplate.Column]] = [:]
     private let renames: [ColumnRename]
 
-    /// Grows the file, in the caller's transaction.
-    ///
-    /// - Parameters:
-    ///   - db: A connection to the file.
-    ///   - sql: The operator's schema.
-    ///   - renames: The columns that the operator declares as renamed.
-    /// - Throws: `DatabaseError` if the schema is faulty, or the file cannot be written.
+    /// Grows the file by the operator's schema, in the caller's transaction; throws `DatabaseError` if it is faulty.
     init(_ db: Database, by sql: String, renames: [ColumnRename]) throws {
         self.db = db
         self.renames = renames

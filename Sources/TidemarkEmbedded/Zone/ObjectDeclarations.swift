@@ -2,9 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The operator's declarations about triggers and collations of the program's own.
-///
-/// The zone keeps them.
+/// The operator's declarations about triggers and collations of the program's own, which the zone keeps.
 public struct ObjectDeclarations: Hashable, Sendable {
     /// Whether a trigger runs where the program writes (true) or at the server, by its name.
     public var triggers: [String: Bool]

@@ -38,9 +38,7 @@ struct ServedObjects {
     /// Whether SQLite misses a column in some statements, which may be a string in double quotes.
     var hasUnknownColumns: Bool { trial.reasons.values.contains { $0.contains("no such column") } }
 
-    /// Follows the operator's declarations, and decides what travels.
-    ///
-    /// `triggers` are the declarations: whether a trigger runs at devices.
+    /// Follows the operator's declarations, whether a trigger runs at devices, and decides what travels.
     mutating func settle(triggers: [String: Bool], collations: [String: String]) throws {
         try follow(triggers)
         findProblems(collations)
@@ -164,7 +162,6 @@ struct ServedObjects {
 
     // MARK: Decisions
 
-    /// Returns an object as it travels.
     private func travelling(_ object: FileObjects.Object) -> FileObjects.Object {
         guard object.kind == .trigger, let effects = trial.effects[object.name] else { return object }
         let runsAtDevice: Bool? =

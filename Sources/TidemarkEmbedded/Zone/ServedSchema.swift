@@ -8,9 +8,7 @@ struct ServedSchema: Hashable, Sendable {
     let schema: SyncSchema
     /// The schema as JSON.
     let text: String
-    /// The hash of the JSON.
     let hash: String
-    /// The version of the file that has this schema.
     let version: Version
 
     init(_ schema: SyncSchema, in db: Database) throws {
@@ -40,9 +38,7 @@ struct ServedSchema: Hashable, Sendable {
             migrations = try MigratorTable.migrations(in: db)
         }
 
-        /// Whether a file has the same tables, whatever its migrators have noted since.
-        ///
-        /// That suffices to read rows. The next commit follows the rest.
+        /// Whether a file has the same tables, which suffices to read rows; the next commit follows the rest.
         func hasTables(of db: Database) throws -> Bool { try Self.number("schema_version", of: db) == schema }
 
         private static func number(_ name: String, of db: Database) throws -> Int64? {
@@ -52,7 +48,6 @@ struct ServedSchema: Hashable, Sendable {
 }
 
 extension ZoneFile {
-    /// An adopted file, and what it serves.
     struct Adopted: Sendable {
         let adoption: ZoneAdoption
         let served: ServedSchema
@@ -63,13 +58,7 @@ extension ZoneFile {
         }
     }
 
-    /// Returns a function that adopts a file as a zone by introspection of its tables.
-    ///
-    /// - Parameters:
-    ///   - zone: The zone's name.
-    ///   - newEpoch: A random id for a new history.
-    ///   - excluding: Tables to leave alone.
-    /// - Returns: The function.
+    /// Returns a function that adopts a file as a zone; `newEpoch` is a random id, `excluding` tables to leave alone.
     static func adopting(_ zone: String, newEpoch: UUID, excluding: Set<String>) -> Adopt {
         { db, opening in
             if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }

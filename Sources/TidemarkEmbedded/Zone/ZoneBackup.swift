@@ -38,10 +38,7 @@ public struct ZoneBackup: Sendable {
 
     /// Reads a file without changing it.
     static func reading<Result>(_ path: String, _ body: (Database) throws -> Result) throws -> Result {
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.busyMode = .timeout(10)
-        let file = try DatabaseQueue(path: path, configuration: configuration)
+        let file = try DatabaseQueue(path: path, configuration: .waiting(readonly: true))
         let result = try file.read(body)
         try file.close()
         return result
@@ -52,10 +49,7 @@ public struct ZoneBackup: Sendable {
         _ path: String, to copy: String, check: (Database) throws -> Void,
         _ progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.busyMode = .timeout(10)
-        let source = try DatabaseQueue(path: path, configuration: configuration)
+        let source = try DatabaseQueue(path: path, configuration: .waiting(readonly: true))
         let target = try DatabaseQueue(path: copy)
         // One transaction on the source, so that all pages belong to one commit.
         try source.read { from in

@@ -6,9 +6,7 @@ package import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// A zone's open file: runs transactions on the current version of its tables.
-///
-/// SQLite runs on GRDB's own threads.
+/// A zone's open file: runs transactions on the current version of its tables, on GRDB's own threads.
 final class ZoneFile: Sendable {
     /// Adopts the file as a zone in a transaction, or follows a schema change in it.
     typealias Adopt = @Sendable (Database, Opening) throws -> Adopted
@@ -27,15 +25,10 @@ final class ZoneFile: Sendable {
         var altersTables = false
     }
 
-    /// Tables in the file that are not synced.
     let skippedTables: [String]
-    /// The changes of conflict policies that opening the file made.
     let policyChanges: [PolicyChange]
-    /// See ``ZoneAdoption/undeclaredReferences``.
     let undeclaredReferences: [UndeclaredReference]
-    /// Triggers that cannot run at the server.
     let warnings: [SchemaProblem]
-    /// See ``ZoneAdoption/programCalls``.
     let programCalls: [String]
     /// What the file gained from the operator's schema, and what it did not get.
     let growth: (additions: [String], ignored: [String])
@@ -50,9 +43,7 @@ final class ZoneFile: Sendable {
     private let onCommit: @Sendable (ZoneState) -> Void
     private let adopt: Adopt
     private let servedSchema: Mutex<ServedSchema>
-    /// SQLite's `data_version` on the writer, at which the file had the published schema.
-    ///
-    /// It changes with each commit of another connection.
+    /// SQLite's `data_version` on the writer with the published schema; commits of other connections change it.
     private let checkedVersion = Mutex<Int64?>(nil)
 
     /// Opens a file, and adopts it if it is not a zone yet.
@@ -63,9 +54,7 @@ final class ZoneFile: Sendable {
         self.now = now
         self.adopt = adopt
         self.onCommit = onCommit
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        configuration.label = "tidemark.zone"
+        var configuration = Configuration.waiting(label: "tidemark.zone")
         configuration.maximumReaderCount = Self.readersMax
         configuration.prepareDatabase { db in
             ProgramFunctions.addStandIns(declaredIn: db)
@@ -113,13 +102,9 @@ final class ZoneFile: Sendable {
         programCalls = adoption.programCalls
     }
 
-    /// The current schema of the zone's tables.
     var schema: SyncSchema { servedSchema.withLock(\.schema) }
-
-    /// The hash of the current schema.
     var schemaHash: String { servedSchema.withLock(\.hash) }
 
-    /// How a transaction ends.
     enum Completion {
         /// With the zone in a state; nil if the caller does not know it.
         case commit(ZoneState?)
@@ -205,7 +190,6 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Reads the zone's epoch and last revision.
     static func lastRevision(of zone: String, in db: Database) throws -> ZoneRevision {
         let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
         guard let row else { throw ZoneTransaction.notAZone }
@@ -238,13 +222,10 @@ final class ZoneFile: Sendable {
         }
     }
 
-    /// Moves all commits from the `-wal` into the file, and closes it.
+    /// Moves all commits from the `-wal` into the file, and closes it, even if it throws.
     ///
-    /// This leaves a moved file alone, because other programs may write to it under its new name.
-    ///
-    /// - Returns: Whether the file holds every commit. False if another program keeps reading it,
-    ///   so that the latest commits remain in the `-wal`.
-    /// - Throws: ``TidemarkCore/TidemarkError``; the file is closed nevertheless.
+    /// It leaves a moved file alone, because other programs may write to it. It returns false if another program keeps
+    /// reading the file, so that the latest commits remain in the `-wal`.
     func close() throws -> Bool {
         let outcome = Result { try moveLogIntoFile() }
         // The writer's connection closes last, so that SQLite removes the side files.
@@ -285,9 +266,7 @@ final class ZoneFile: Sendable {
 /// If SQLite reports a damaged page, the rest of the transaction cannot be trusted: the store then runs each request in
 /// a transaction of its own, and only requests that touch the damaged page get the error.
 extension ZoneFile {
-    /// Answers the requests of a group in order.
-    ///
-    /// - Throws: The error that failed a whole transaction. No request has an answer then.
+    /// Answers the requests of a group in order; an error fails a whole transaction, and then no request has an answer.
     func answer(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
         do {
             return try await answerInTurn(group, by: handler)
@@ -347,21 +326,15 @@ package struct FilePlace: Hashable, Sendable {
 
     /// Records the files of a connection's main database; an in-memory database has none.
     ///
-    /// Call this after the connection has read, because SQLite creates the side files then.
-    ///
-    /// - Parameters:
-    ///   - db: The connection.
-    ///   - role: The file's role at the server, as the subject of a message.
+    /// Call this after the connection has read, because SQLite creates the side files then. `role` is the subject of
+    /// a message.
     package init(of db: Database, role: String = "The zone's file") {
         self.role = role
         let path = sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) }
         entries = ["", "-wal", "-shm"].compactMap { Entry((path ?? "") + $0) }
     }
 
-    /// Checks that the same files are still at their paths, with one system call per file.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed`, which names the server's file by
-    ///   its role only, since clients read it.
+    /// Checks, by a system call a file, that the same files are at their paths; clients read the error, without paths.
     package func requireUnmoved() throws(TidemarkError) {
         guard let entry = entries.first(where: { Entry($0.path) != $0 }) else { return }
         let side = ["-wal", "-shm"].first { entry.path.hasSuffix($0) }

@@ -20,10 +20,7 @@ enum ZonePolicies {
         }
     }
 
-    /// Replaces the stored policies.
-    ///
-    /// This creates the table again, which changes SQLite's `schema_version`. Another server on the
-    /// file notices the new policies by it.
+    /// Replaces the policies by a table made anew, whose `schema_version` tells another server on the file.
     static func write(_ policies: [String: ConflictPolicy], in db: Database) throws {
         try db.execute(sql: "DROP TABLE tidemark_policy; \(tableSQL)")
         for (name, policy) in policies.sorted(by: { $0.key < $1.key }) {

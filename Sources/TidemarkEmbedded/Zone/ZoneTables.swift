@@ -86,7 +86,6 @@ enum ZoneTables {
 
     /// For verdicts of earlier versions, 0: unknown.
     private static let asSentColumn = "as_sent INTEGER NOT NULL DEFAULT 0"
-
     /// The server's time of the commit, in milliseconds since 1970; for revisions of earlier versions 0: unknown.
     private static let committedColumn = "committed INTEGER NOT NULL DEFAULT 0"
 

@@ -2,22 +2,14 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Decides what a zone knows of its tables beside their statements: ``TidemarkCore/TableTraits``.
-///
-/// A table's traits are decided when the zone first serves it, because its records are known by them.
+/// Decides ``TidemarkCore/TableTraits`` when the zone first serves a table, because its records are known by them.
 struct ZoneTraits {
     let db: Database
     let excluding: Set<String>
 
-    /// Reads the tables, after it has stored the traits of the new ones.
-    ///
-    /// - Parameters:
-    ///   - keys: The keys that the operator declares, by table.
-    ///   - renames: Columns that were renamed since the last opening.
-    /// - Returns: The tables with their traits.
-    /// - Throws: `invalidArgument` if a declared key does not fit.
+    /// Reads the tables, after storing the traits of new ones; throws `invalidArgument` if a declared key does not fit.
     func introspect(declaring keys: [String: [String]], renames: [ColumnRename]) throws -> SchemaIntrospection {
-        let served = try servedTables()
+        let served = try ServedColumns.tables(in: db)
         var traits = try TraitTable.read(in: db)
         for (name, current) in traits where served.contains(name) {
             traits[name]?.key = current.key?.map { column in latestName(of: column, in: name, renames) }
@@ -36,11 +28,6 @@ struct ZoneTraits {
         }
         try TraitTable.store(traits, in: db)
         return try SchemaIntrospection(db, excluding: excluding, traits: traits)
-    }
-
-    private func servedTables() throws -> Set<String> {
-        guard try db.tableExists("tidemark_served_column") else { return [] }
-        return try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_served_column WHERE now IS NULL")
     }
 
     private func latestName(of column: String, in table: String, _ renames: [ColumnRename]) -> String {
@@ -77,9 +64,7 @@ struct ZoneTraits {
             ofRows: try Int64.fetchOne(db, sql: "SELECT min(\(SQLText.name(table.key[0]))) FROM \(name)"))
     }
 
-    /// Returns the referring columns that have 0, although no record has the id 0; nil if there are none.
-    ///
-    /// Some programs write 0 for "none" and do not enforce foreign keys.
+    /// Returns the referring columns with 0 for "none", which some programs write; nil if there are none.
     private func zeroReferences(of table: SyncedTable, in found: SchemaIntrospection) throws -> [String]? {
         let columns = try table.references.filter { reference in
             guard reference.columns.count == 1, let parent = found.tables.first(where: { $0.name == reference.parent }),

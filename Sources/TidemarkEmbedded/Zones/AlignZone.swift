@@ -15,9 +15,7 @@ struct AlignZone {
     let template: ZoneTemplate
     let zone: String
 
-    /// Changes the file, in the caller's transaction.
-    ///
-    /// - Throws: `unavailable` when the rows of the zone do not fit the main zone's tables, or the change is ambiguous.
+    /// Changes the file in the caller's transaction; throws `unavailable` if rows do not fit or it is ambiguous.
     func run(in db: Database) throws {
         do {
             try template.declare(in: db)

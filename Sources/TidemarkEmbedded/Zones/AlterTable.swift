@@ -15,7 +15,6 @@ struct AlterTable {
 
     private var name: String { SQLText.name(wanted.name) }
 
-    /// Alters the table, in the caller's transaction.
     func run() throws {
         guard !wanted.sql.hasPrefix("CREATE VIRTUAL ") else { throw refusal("is a virtual table of another form") }
         for (old, new) in try renames() { try wanted.renameColumn(old, to: new, in: db) }
@@ -32,8 +31,7 @@ struct AlterTable {
 
     /// Returns the renames that lead to the main zone's columns, as the operator has declared them there.
     ///
-    /// - Throws: `unavailable` if a column is gone and another one of its type is new: without a declaration, the
-    ///   values could get lost.
+    /// - Throws: `unavailable` if a column is gone and another one of its type is new: the values could get lost.
     private func renames() throws -> [(old: String, new: String)] {
         let here = try ZoneTemplate.columns(of: wanted.name, in: db)
         let there = template.columns[wanted.name] ?? []
@@ -65,9 +63,7 @@ struct AlterTable {
 
     // MARK: Columns
 
-    /// Adds columns, if the table lacks nothing else.
-    ///
-    /// - Returns: Whether the table now has the wanted statement.
+    /// Adds columns, and returns whether the table now has the wanted statement.
     private func addColumns() throws -> Bool {
         let present = try ZoneTemplate.objects(in: db).first { $0.name == wanted.name }
         guard let present, let definitions = StatementTokens.addedColumns(from: present.sql, to: wanted.sql) else {

@@ -25,10 +25,7 @@ final class ClosedZones: Sendable {
         zones.withLock { $0[revision.zone] = Known(revision: revision, mark: mark, isSettled: true) }
     }
 
-    /// Reads the revisions of closed zones from their files, on a thread of its own; without those that were
-    /// never opened.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when a file is missing or cannot be read.
+    /// Reads closed zones' revisions on an own thread, without zones never opened; throws for a file that is missing.
     func read(_ names: [String]) async throws -> [String: ZoneRevision] {
         guard !names.isEmpty else { return [:] }
         return try await runOnOwnThread { [self] in
@@ -50,7 +47,6 @@ final class ClosedZones: Sendable {
     /// Whether a zone is closed, and no program has written into its file since the last look.
     func isSettled(_ zone: String) -> Bool { known(zone)?.isSettled == true }
 
-    /// Forgets a zone.
     func forget(_ zone: String) { zones.withLock { $0[zone] = nil } }
 
     private func known(_ zone: String) -> Known? {

@@ -17,7 +17,6 @@ struct FileShape: Hashable, Sendable {
         "tidemark_trait", "tidemark_policy", "tidemark_device_trigger", "tidemark_collation", "tidemark_served_column",
     ]
 
-    /// Reads the shape of a connection's file.
     init(_ db: Database) throws {
         objects =
             try String.fetchOne(

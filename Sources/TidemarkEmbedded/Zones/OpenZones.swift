@@ -31,12 +31,7 @@ actor OpenZones {
     private var uses: UInt64 = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    /// Makes an empty set.
-    ///
-    /// - Parameters:
-    ///   - countMax: The most open zones.
-    ///   - open: Opens a zone.
-    ///   - closed: Called with a store before it is closed.
+    /// `open` opens a zone; `closed` is called with a store before it is closed.
     init(atMost countMax: Int, open: @escaping Open, closing closed: @escaping @Sendable (EmbeddedStore) async -> Void)
     {
         self.countMax = countMax
@@ -49,12 +44,7 @@ actor OpenZones {
 
     /// Opens a zone if it is not open, and keeps it open until ``leave(_:)``.
     ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - shape: The shape of the main zone's tables: a zone that was opened with another one is opened
-    ///     again when it is not in use.
-    /// - Returns: The open zone.
-    /// - Throws: The error of the opening.
+    /// A zone that was opened with another shape of the main zone's tables is opened again when it is not in use.
     func enter(_ zone: String, shape: String) async throws -> EmbeddedStore {
         while true {
             switch places[zone] {
@@ -79,7 +69,6 @@ actor OpenZones {
     /// Whether a zone is open, or is being opened or closed.
     func isOpen(_ zone: String) -> Bool { places[zone] != nil }
 
-    /// Enters a zone only if it is open.
     func enterIfOpen(_ zone: String) -> EmbeddedStore? {
         guard case .open(var use) = places[zone] else { return nil }
         use.count += 1
@@ -87,7 +76,6 @@ actor OpenZones {
         return use.store
     }
 
-    /// Ends one use of a zone.
     func leave(_ zone: String) {
         guard case .open(var use) = places[zone] else { return }
         use.count -= 1

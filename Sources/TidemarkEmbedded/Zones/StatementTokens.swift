@@ -4,7 +4,6 @@ struct StatementTokens: Equatable {
     private let ranges: [Range<String.Index>]
     private let sql: String
 
-    /// Divides a statement.
     init(_ sql: String) {
         self.sql = sql
         var texts: [String] = []
@@ -21,11 +20,9 @@ struct StatementTokens: Equatable {
 
     static func == (left: Self, right: Self) -> Bool { left.texts == right.texts }
 
-    /// Returns the definitions of the columns that `ALTER TABLE ADD COLUMN` added to a statement.
+    /// Returns the definitions of columns that `ALTER TABLE ADD COLUMN` added; nil when statements differ otherwise.
     ///
     /// SQLite writes them after the last column, before the constraints of the table.
-    ///
-    /// - Returns: Nil when the statements differ otherwise.
     static func addedColumns(from old: String, to new: String) -> [String]? {
         let old = StatementTokens(old)
         let new = StatementTokens(new)

@@ -1,9 +1,7 @@
 import Synchronization
 import TidemarkCore
 
-/// The zones whose files could not be opened, each with the reason, until an opening succeeds.
-///
-/// Safe to use from any task.
+/// The zones whose files could not be opened, with reasons, until one opens; safe to use from any task.
 final class UnservedZones: Sendable {
     private let reasons = Mutex<[String: String]>([:])
     private let warn: @Sendable (String) -> Void
@@ -14,9 +12,7 @@ final class UnservedZones: Sendable {
     /// The zones with their reasons, one line each.
     var lines: [String] { reasons.withLock { $0.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" } } }
 
-    /// Opens a zone, and keeps the reason if that fails.
-    ///
-    /// - Throws: The error of the opening; tables that cannot be synced are `unavailable`.
+    /// Opens a zone, and keeps the reason if that fails; tables that cannot be synced are `unavailable`.
     func opening<Store>(_ zone: String, _ open: () async throws -> Store) async throws -> Store {
         do {
             let store = try await open()
@@ -34,7 +30,6 @@ final class UnservedZones: Sendable {
         }
     }
 
-    /// Forgets a zone, for instance because it was removed.
     func forget(_ zone: String) { reasons.withLock { $0[zone] = nil } }
 
     private func keep(_ error: any Error, of zone: String) {

@@ -67,12 +67,9 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Zones
 
-    /// Begins new histories of all zones but the main one, because their files came back from a backup.
-    ///
-    /// - Returns: The zones whose file cannot be written, each with the reason.
+    /// Begins new histories of the other zones after a restore, and returns those whose file fails, with the reason.
     public func beginNewHistories() async throws -> [String] { try await files.beginNewHistories() }
 
-    /// Makes a zone with empty tables, if there is none of that name.
     package func makeZone(_ name: String) async throws {
         guard name != main.zone else { return }
         guard ZoneFiles.isName(name) else { throw ZoneName.unusable(name) }
@@ -91,7 +88,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// The number of zones' files that are open, beside the main zone's.
     package var openCount: Int { get async { await zones.count } }
 
-    /// Returns the zones in a folder, by name.
     package static func zones(in folder: URL) -> [String] { DataPlaces.zoneNames(in: folder.path) }
 
     // MARK: Requests
@@ -189,10 +185,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Push
 
-    /// Returns the zones' latest revisions.
-    ///
-    /// It opens no closed zone but those that were never open. A revision that is not known is read from the
-    /// zone's file.
+    /// Returns the zones' latest revisions; opens only zones that were never open, and reads unknown ones from files.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         var revisions: [ZoneRevision] = []
         var unknown: [ZoneAccess] = []
@@ -216,9 +209,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         return revisions
     }
 
-    /// Logs the changes that other programs wrote into a zone's file.
-    ///
-    /// A closed file that no program has changed stays closed.
+    /// Logs the changes of other programs in a zone's file; a closed file that none has changed stays closed.
     public func look(zone: String) async throws {
         if isClosable(zone) {
             if closedZones.isSettled(zone) { return }

@@ -14,25 +14,11 @@ struct ZoneFiles: Sendable {
     let warn: @Sendable (String) -> Void
     private let shapes = ZoneShapes()
 
-    init(
-        main: EmbeddedStore, folder: URL, limits: Limits, now: (@Sendable () -> Int64)?, metrics: ServerMetrics,
-        warn: @escaping @Sendable (String) -> Void
-    ) {
-        self.main = main
-        self.folder = folder
-        self.limits = limits
-        self.now = now
-        self.metrics = metrics
-        self.warn = warn
-    }
-
-    /// The path of a zone's file.
     func file(of zone: String) -> URL { folder.appending(path: "\(zone).sqlite") }
 
     /// Whether a name can be one of a zone with a file of its own; such a name is safe in a path.
     static func isName(_ zone: String) -> Bool { ZoneName.isValid(zone) || ZoneName.isChosen(zone) }
 
-    /// Whether a zone has a file here.
     func isThere(_ zone: String) -> Bool {
         Self.isName(zone) && FileManager.default.fileExists(atPath: file(of: zone).path)
     }
@@ -73,9 +59,7 @@ struct ZoneFiles: Sendable {
         }
     }
 
-    /// Begins new histories of all zones that have a file, because the folder came back from a backup.
-    ///
-    /// - Returns: The zones whose file cannot be written, each with the reason.
+    /// Begins new histories after a restore of the folder; returns the zones whose file fails, each with the reason.
     func beginNewHistories() async throws -> [String] {
         try await runOnOwnThread { [self] in
             DataPlaces.zoneNames(in: folder.path).compactMap { zone -> String? in
@@ -89,9 +73,7 @@ struct ZoneFiles: Sendable {
     }
 
     private static func beginNewHistory(_ path: String) throws {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(path: path, configuration: .waiting())
         try queue.writeWithoutTransaction { db in
             try EngineConnection.flushCommits(of: db)
             try db.inTransaction(.immediate) {
@@ -104,20 +86,14 @@ struct ZoneFiles: Sendable {
         try queue.close()
     }
 
-    /// Reads a zone's revision from its file, without the work of opening the zone; call this on a thread that may
-    /// block.
+    /// Reads a zone's revision, and whether no program's changes wait to be logged; nil for a file never opened.
     ///
-    /// - Returns: The revision, and whether no changes of other programs wait in the file to be logged; nil for a
-    ///   file that was never opened, which has no epoch yet.
-    /// - Throws: ``TidemarkCore/ErrorCode/unavailable`` when there is no file.
+    /// It does not open the zone. Call it on a thread that may block. It throws `unavailable` when there is no file.
     func revision(of zone: String) throws -> (revision: ZoneRevision, isSettled: Bool)? {
         guard isThere(zone) else { throw Self.missing(zone) }
         let path = file(of: zone).path
         return try TidemarkError.translatingStorageErrors(of: path) {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(10)
-            configuration.label = "tidemark.revision"
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            let queue = try DatabaseQueue(path: path, configuration: .waiting(label: "tidemark.revision"))
             let result = try queue.read { try Self.revision(of: zone, in: $0) }
             try queue.close()
             return result
@@ -139,7 +115,6 @@ struct ZoneFiles: Sendable {
             fix: "Put the file \(zone).sqlite back into the folder of zones, for instance from a backup.")
     }
 
-    /// Removes a zone's file.
     func remove(_ zone: String) { for suffix in Self.suffixes { removeIfThere(file(of: zone).path + suffix) } }
 
     private static let suffixes = ["", "-wal", "-shm", "-journal"]

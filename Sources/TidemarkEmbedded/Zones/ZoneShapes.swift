@@ -21,9 +21,7 @@ final class ZoneShapes: Sendable {
     private static let countMax = 16
     private let state = Mutex(State())
 
-    /// Returns the main zone's tables; reads them only when the shape of its file has changed.
-    ///
-    /// A change makes the set forget all adoptions, because each zone gets what the main zone has gained.
+    /// Returns the main zone's tables; a change of its file's shape makes this forget all adoptions.
     func main(in db: Database) throws -> Main {
         let shape = try FileShape(db)
         if let known = state.withLock(\.main), known.shape == shape { return known }
@@ -55,9 +53,7 @@ struct AdoptBesideMain: Sendable {
     /// Adopts the file by introspection of its tables.
     let adopt: ZoneFile.Adopt
 
-    /// Adopts the file, in the caller's transaction.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError``; ``TidemarkCore/UnsyncableSchema`` for tables that cannot be synced.
+    /// Adopts the file in the caller's transaction; throws ``TidemarkCore/UnsyncableSchema`` for unfit tables.
     func run(in db: Database, opening: ZoneFile.Opening) throws -> ZoneFile.Adopted {
         // Later, the store follows the changes of the file itself only.
         guard opening.isFirst else { return try adopt(db, opening) }

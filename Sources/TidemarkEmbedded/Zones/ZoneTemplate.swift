@@ -11,15 +11,12 @@ struct ZoneTemplate: Hashable, Sendable {
     struct Object: Hashable, Sendable {
         let type: String
         let name: String
-        /// The CREATE statement.
         let sql: String
 
         /// Whether two statements make the same object.
         func isSame(as other: Self) -> Bool { sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql) }
 
-        /// Renames a column of the table that becomes this one.
-        ///
-        /// It spells the new name as this statement does: SQLite keeps the quotes, and devices compare statements.
+        /// Renames a column as this statement spells it: SQLite keeps the quotes, and devices compare statements.
         func renameColumn(_ old: String, to new: String, in db: Database) throws {
             let spelling = StatementTokens(sql).spelling(of: new) ?? SQLText.name(new)
             try db.execute(
@@ -27,7 +24,6 @@ struct ZoneTemplate: Hashable, Sendable {
         }
     }
 
-    /// A column of a table.
     struct Column: Hashable, Sendable {
         let name: String
         let affinity: String
@@ -38,7 +34,6 @@ struct ZoneTemplate: Hashable, Sendable {
 
     /// The program's objects: tables first, then what needs them.
     let objects: [Object]
-    /// The tables that are not synced.
     let localTables: Set<String>
     /// The columns by table, in table order.
     let columns: [String: [Column]]
@@ -55,7 +50,6 @@ struct ZoneTemplate: Hashable, Sendable {
         "tidemark_trait": 4, "tidemark_policy": 2, "tidemark_device_trigger": 2, "tidemark_collation": 2,
     ]
 
-    /// Reads the template from the main zone's file.
     init(_ db: Database) throws {
         objects = try Self.objects(in: db)
         localTables = try SchemaIntrospection.localTables(in: db)
@@ -93,7 +87,6 @@ struct ZoneTemplate: Hashable, Sendable {
         ).map { try Object(type: $0.value("type"), name: $0.value("name"), sql: $0.value("sql")) }
     }
 
-    /// Returns the columns of a table, in table order.
     static func columns(of table: String, in db: Database) throws -> [Column] {
         try Row.fetchAll(
             db,
@@ -132,10 +125,7 @@ struct ZoneTemplate: Hashable, Sendable {
         try declare(in: db)
     }
 
-    /// Replaces the policies and the declarations about triggers and collations by those of the main zone.
-    ///
-    /// A table of declarations is created again, which changes SQLite's `schema_version`: another server on the file
-    /// notices.
+    /// Replaces policies and declarations by the main zone's, in tables made anew: their `schema_version` tells others.
     func declare(in db: Database) throws {
         let tables = Self.declarationTables.keys.filter { $0 != TraitTable.name }.sorted()
         for table in tables {

@@ -1,6 +1,5 @@
 /// The statements of one transaction of the database of users, and its time.
 package struct AccessSession {
-    /// The statements.
     package let database: any AccessStatements
     /// The time of the transaction, in milliseconds since 1970.
     package let now: Int64
@@ -13,10 +12,7 @@ package struct AccessSession {
 
 /// One subject of the database of users, such as its tokens, in one transaction of the caller.
 package protocol AccessCell {
-    /// The transaction.
     var session: AccessSession { get }
-
-    /// Works in a transaction.
     init(_ session: AccessSession)
 }
 

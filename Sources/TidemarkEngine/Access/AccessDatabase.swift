@@ -6,21 +6,15 @@
 /// Every function throws ``TidemarkCore/TidemarkError`` when the database cannot be reached, read or
 /// written. The server then admits nobody.
 package protocol AccessDatabase: Sendable {
-    /// Runs `body` in one transaction, alone, on the store's own thread; commits durably at its end.
-    ///
-    /// When `body` throws, the transaction changes nothing.
+    /// Runs `body` in one transaction, alone, on the store's own thread; commits durably, or not at all if it throws.
     func transaction<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
         async throws -> Success
 
-    /// Runs `body`, which only reads, on one state of the database; it waits for no writer.
-    ///
-    /// Everybody can make a server look up a token, so this takes no lock and writes nothing.
+    /// Runs `body`, which only reads, on one state of the database without a lock: anybody can have a token looked up.
     func read<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
         async throws -> Success
 
-    /// Returns the number of changes of the database so far: equal numbers mean equal content.
-    ///
-    /// Cheap enough for every request.
+    /// Returns the number of changes so far, cheaply enough for every request: equal numbers mean equal content.
     func version() async throws -> Int64
 }
 
@@ -30,15 +24,12 @@ package protocol AccessStatements {
     @discardableResult func rows(_ sql: String, _ parameters: [String?]) throws -> [AccessRow]
 }
 
-/// A row of an answer.
 package struct AccessRow: Hashable, Sendable {
     private let values: [String?]
 
     package init(_ values: [String?]) { self.values = values }
 
-    /// The text of a column; nil for NULL.
+    /// The value of a column; nil for NULL.
     package func text(_ column: Int) -> String? { values[column] }
-
-    /// The number of a column; nil for NULL.
     package func integer(_ column: Int) -> Int64? { values[column].flatMap { Int64($0) } }
 }

@@ -1,8 +1,6 @@
 package import TidemarkCore
 
-/// The facts that decide about a user's requests to a zone: the answer to "why can anna not sync?".
-///
-/// The decision itself is the server's; see ``MemberGate/decision(about:in:)``.
+/// The facts that decide about a user's requests to a zone; see ``MemberGate/decision(about:in:)`` for the decision.
 package struct AccessExplanation: Hashable, Sendable {
     /// A change of rights, and the user who made it.
     package struct Change: Hashable, Sendable {
@@ -18,25 +16,17 @@ package struct AccessExplanation: Hashable, Sendable {
         case mayWrite
         /// A device with one of the tokens may take changes in, but its own are refused.
         case mayRead
-        /// The user has no token that a request can show.
         case hasNoToken
-        /// The user was a member of the zone and is no longer.
         case isFormerMember
         /// The user never was a member of the zone.
         case isNoMember
-        /// The server has no such zone.
         case zoneIsMissing
-        /// An owner has deleted the zone.
         case zoneIsDeleted
-        /// Every request of the user is refused.
         case isDisabled
-        /// The server does not know the user.
         case isUnknown
     }
 
-    /// The user.
     package let user: String
-    /// The zone.
     package let zone: String
     /// The change that made the server know the user; nil for an unknown one.
     package let added: Change?
@@ -44,18 +34,14 @@ package struct AccessExplanation: Hashable, Sendable {
     package let disabled: Change?
     /// The rights in the zone by a membership.
     package let standing: Members.Standing
-    /// The server's decision about the zone: the role, or the code of the refusal.
     package let decision: Decision
-    /// Whether the server has the zone.
     package let hasZone: Bool
     /// The role that every signed-in user has in the zone by the access file; nil for none.
     package let roleOfEverybody: Role?
-    /// The latest change of the rights in the zone.
     package let roleChange: Change?
     /// The user's tokens that a request can show now.
     package let tokens: [TokenRegister.Entry]
 
-    /// The result for the user's next request.
     package var outcome: Outcome {
         if added == nil { return .isUnknown }
         if disabled != nil { return .isDisabled }
@@ -74,26 +60,14 @@ package struct AccessExplanation: Hashable, Sendable {
 
     /// The server's decision about a user with a good token.
     package enum Decision: Hashable, Sendable {
-        /// The user has this role.
         case role(Role)
-        /// The server refuses the user with this code.
         case refusal(ErrorCode)
     }
 
     /// Whether the user signs in with tokens of the server's own.
     private let needsToken: Bool
 
-    /// Reads the facts.
-    ///
-    /// - Parameters:
-    ///   - user: The user.
-    ///   - zone: The zone.
-    ///   - decision: The server's decision.
-    ///   - policy: The tokens that the server accepts, and the rights without a membership.
-    ///   - hasZone: Whether the store has the zone; zones that the database of users names are found here.
-    ///   - database: The users.
-    ///   - now: The time, in milliseconds since 1970.
-    /// - Throws: An error of the database.
+    /// Reads the facts at `now`, in milliseconds since 1970; zones that the database of users names need no `hasZone`.
     package init(
         of user: String, in zone: String, decision: Decision, policy: AccessPolicy, hasZone: Bool,
         from database: any AccessStatements, now: Int64

@@ -30,24 +30,19 @@ public protocol AccessGate: Sendable {
     /// A request with such a token passes although too many other tokens of its address were refused.
     func remembers(token: String) -> Bool
 
-    /// Returns the present state of the decisions.
-    ///
-    /// Cheap enough for several calls a second.
+    /// Returns the present state of the decisions, cheaply enough for several calls a second.
     func moment() async throws -> AccessMoment
 
     /// Checks that the gate would still admit the request with this decision and this bearer token.
     ///
-    /// It does not count as a use of the token: a device may have replaced the token of a request that
-    /// lasts.
+    /// This is no use of the token: a device may have replaced the token of a request that lasts.
     ///
     /// - Throws: The refusal, or the failure of the database.
     func confirm(_ access: ZoneAccess, token: String?) async throws
 }
 
 extension AccessGate {
-    /// Returns whether the gate would still admit the request; see ``confirm(_:token:)``.
-    ///
-    /// - Throws: The failure of the database.
+    /// Returns whether the gate would still admit the request; throws the failure of the database.
     package func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
         do {
             try await confirm(access, token: token)
@@ -125,13 +120,10 @@ public enum Caller: Hashable, Sendable {
 
     /// A user of a server with identity.
     public struct User: Hashable, Sendable {
-        /// The user's id: `anna` for a user of the server's own, `acme|248289` for a provider's.
-        ///
-        /// At most 255 bytes.
+        /// The user's id, at most 255 bytes: `anna` for a user of the server's own, `acme|248289` for a provider's.
         public let id: String
         /// The moment when the token ends, in milliseconds since 1970; nil if it has no end.
         public let expires: Int64?
-
         /// Whether the token is one that reads the server's metrics, and nothing else.
         public let isAdministrator: Bool
         /// The device that the token was issued to; nil for a token of any device.

@@ -16,23 +16,17 @@ public struct AccessPolicy: Sendable {
             self.isOpenToAnonymous = isOpenToAnonymous
         }
 
-        /// The role that a signed-in user has without a membership.
-        ///
-        /// A signed-in user may do at least as much as a sender without a token.
+        /// The role of a signed-in user without a membership, who may do at least as much as a sender without a token.
         var ofUsers: Role? { everybody ?? (isOpenToAnonymous ? .reader : nil) }
     }
 
-    /// Whether the server's own users sign in with its own tokens.
-    ///
-    /// Tokens of administrators are accepted in any case.
+    /// Whether the server's own users sign in with its own tokens; administrators' tokens are accepted in any case.
     public var hasOwnUsers: Bool
     /// Checks the tokens of identity providers; nil without any.
     public var verifier: (any TokenVerifier)?
     /// The rights that need no membership, by zone.
     public var zones: [String: ZoneRights]
 
-    /// Returns the rights in a zone that need no membership.
-    ///
     /// Names are compared byte for byte, because two zones may differ only in their normalization.
     func rights(in zone: String) -> ZoneRights {
         guard let index = zones.index(forKey: zone), zones[index].key.utf8.elementsEqual(zone.utf8) else {
@@ -55,9 +49,7 @@ public struct AccessPolicy: Sendable {
     }
 }
 
-/// The policy that a server follows now; it may change while the server runs.
-///
-/// Safe to use from any task.
+/// The policy that a server follows now, which may change while it runs; safe to use from any task.
 final class PolicyInForce: Sendable {
     private struct State: Sendable {
         var policy: AccessPolicy
@@ -70,11 +62,8 @@ final class PolicyInForce: Sendable {
 
     /// The policy of requests that begin now.
     var current: AccessPolicy { state.withLock(\.policy) }
-
-    /// How often the policy has changed.
     var changes: Int64 { state.withLock(\.changes) }
 
-    /// Decides by another policy from now on.
     func follow(_ policy: AccessPolicy) {
         state.withLock { state in
             state.policy = policy

@@ -13,7 +13,6 @@
 package enum AccessTables {
     /// The number of this layout; a later one has tables or columns that this program does not know.
     package static let layout = 2
-
     /// The columns that tables of an earlier layout lack, each with its type; they may be NULL.
     package static let addedColumns = [(table: "tidemark_token", column: "retired", type: "BIGINT")]
 

@@ -1,8 +1,6 @@
 package import TidemarkCore
 
-/// The commands of a server's operator about users and tokens, in one transaction of the caller.
-///
-/// Each function checks all of its arguments before it changes anything.
+/// The operator's commands about users and tokens, in the caller's transaction; each checks all arguments first.
 package struct Administration: AccessCell {
     package let session: AccessSession
 
@@ -12,9 +10,7 @@ package struct Administration: AccessCell {
 
     /// A token that the operator passes on.
     package struct Issue: Hashable, Sendable {
-        /// The token.
         package let token: Token
-        /// The user who may use it.
         package let user: String
         /// The moment when it ends, in milliseconds since 1970; nil for a token without an end.
         package let expires: Int64?
@@ -24,10 +20,7 @@ package struct Administration: AccessCell {
 
     // MARK: Users
 
-    /// Adds a user with rights in a zone, and issues the sign-in token.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a name that is taken or
-    ///   invalid.
+    /// Adds a user with rights in a zone, and issues the sign-in token; throws `invalidArgument` for a bad name.
     package func addUser(
         _ user: String, role: Role?, in zone: String, using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
@@ -47,31 +40,22 @@ package struct Administration: AccessCell {
         return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
     }
 
-    /// Issues another sign-in token to a user.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user.
+    /// Issues another sign-in token; throws `invalidArgument` for an unknown or disabled user.
     package func signIn(_ user: String, using generator: inout some RandomNumberGenerator) throws -> Issue {
         try requireEnabled(user)
         return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
     }
 
-    /// Refuses every request of a user from now on, or admits the user again.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
+    /// Refuses every request of a user from now on, or admits the user again; throws `invalidArgument` if unknown.
     package func set(_ user: String, isDisabled: Bool) throws {
         try members.require(user)
         try members.set(user, isDisabled: isDisabled)
     }
 
-    /// Removes a user with all that is the user's; see ``Members/remove(_:)``.
-    ///
-    /// - Returns: The zones that it deleted.
+    /// Removes a user with all that is the user's, and returns the zones that it deleted; see ``Members/remove(_:)``.
     package func removeUser(_ user: String) throws -> [String] { try members.remove(user) }
 
-    /// Gives a user rights in a zone; nil takes them.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user, and
-    ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
+    /// Gives a user rights in a zone, nil takes them; throws `invalidArgument` for an unknown user, or `lastOwner`.
     package func set(_ role: Role?, of user: String, in zone: String) throws {
         try members.set(role, of: user, in: zone)
     }
@@ -83,8 +67,7 @@ package struct Administration: AccessCell {
     /// Without `days` a program's token lives as long as a device's, and one for the metrics until it is revoked:
     /// nobody watches the token of a scraper, and its end would end the alerts.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user, and for an
-    ///   invalid number of days.
+    /// - Throws: `invalidArgument` for an unknown or disabled user, and for an invalid number of days.
     package func addToken(
         to user: String, days: Int64? = nil, isAdministrator: Bool, using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
@@ -99,9 +82,7 @@ package struct Administration: AccessCell {
         return try issue(kind, to: user, duration: days.map { $0 * Self.day } ?? standard, using: &generator)
     }
 
-    /// Revokes a token by its id.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown id.
+    /// Revokes a token by its id; throws `invalidArgument` for an unknown one.
     package func revokeToken(_ id: String) throws {
         guard try tokens.revoke(id: id) else {
             throw TidemarkError(

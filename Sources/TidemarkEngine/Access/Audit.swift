@@ -27,17 +27,14 @@ package struct Audit: AccessCell {
         case invitationRevoked
     }
 
-    /// An entry.
     package struct Entry: Hashable, Sendable {
         /// The time, in milliseconds since 1970.
         package let time: Int64
         /// The user whose request caused it; nil for a command on the server.
         package let user: String?
-        /// The event's name.
         package let action: String
         /// The user or the token that it is about.
         package let subject: String?
-        /// The zone that it is about.
         package let zone: String?
         /// More about it; no secret.
         package let detail: String?

@@ -26,9 +26,7 @@ package struct Invitations: AccessCell {
 
     package init(_ session: AccessSession) { self.session = session }
 
-    /// Makes an invitation.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for uses or days outside their bounds.
+    /// Makes an invitation; throws `invalidArgument` for uses or days outside their bounds.
     package func make(
         to zone: String, as role: Role, uses: Int64, days: Int64, by user: String,
         using generator: inout some RandomNumberGenerator
@@ -53,13 +51,11 @@ package struct Invitations: AccessCell {
         return token
     }
 
-    /// Makes a user a member by an invitation.
+    /// Makes a user a member by an invitation, and returns the zone and the member's role.
     ///
     /// A member who accepts again keeps the higher role, and uses the invitation up no further.
     ///
-    /// - Returns: The zone and the member's role.
-    /// - Throws: ``TidemarkCore/ErrorCode/invitationInvalid`` for a secret that is unknown, used up, expired
-    ///   or revoked, and for a zone that was deleted: always the same error.
+    /// - Throws: `invitationInvalid` for a secret that is unknown, used up, expired or revoked, or of a deleted zone.
     package func accept(_ token: Token, by user: String) throws -> (zone: String, role: Role) {
         let rows = try database.rows(
             """
@@ -86,9 +82,7 @@ package struct Invitations: AccessCell {
         return (zone, role)
     }
 
-    /// Ends an invitation.
-    ///
-    /// - Returns: Whether the zone has such an invitation.
+    /// Ends an invitation, and returns whether the zone has it.
     package func revoke(_ id: String, of zone: String, by user: String) throws -> Bool {
         let rows = try database.rows(
             "UPDATE tidemark_invitation SET revoked = $1 WHERE id = $2 AND zone = $3 AND revoked IS NULL RETURNING id",

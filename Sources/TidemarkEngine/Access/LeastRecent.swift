@@ -1,6 +1,4 @@
-/// A dictionary of bounded size: the entry whose last use is oldest makes room for a new one.
-///
-/// Every operation takes constant time.
+/// A dictionary of bounded size, in constant time: the entry whose last use is oldest makes room for a new one.
 package struct LeastRecent<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Entry {
         var key: Key
@@ -22,10 +20,7 @@ package struct LeastRecent<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     /// Makes an empty dictionary of at most `countMax` entries.
     package init(countMax: Int) { self.countMax = max(1, countMax) }
 
-    /// The number of entries.
     package var count: Int { entries.count }
-
-    /// The values, in no order.
     package var values: [Value] { entries.map(\.value) }
 
     /// Returns the value of a key without a use of the entry.
@@ -62,7 +57,6 @@ package struct LeastRecent<Key: Hashable & Sendable, Value: Sendable>: Sendable 
         linkAsNewest(place)
     }
 
-    /// Removes all entries.
     package mutating func removeAll() { self = LeastRecent(countMax: countMax) }
 
     private mutating func unlink(_ place: Int) {

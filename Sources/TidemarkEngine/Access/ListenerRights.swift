@@ -19,11 +19,9 @@ public struct AccessMoment: Hashable, Sendable {
 package struct ListenerRights: Hashable, Sendable {
     /// The next step of a listener's connection.
     package enum Step: Hashable, Sendable {
-        /// Nothing has changed.
         case stays
         /// The database has changed since the last decision, so the gate decides again.
         case decidesAgain
-        /// The token has ended.
         case ends
     }
 
@@ -40,7 +38,6 @@ package struct ListenerRights: Hashable, Sendable {
         expires = user.expires
     }
 
-    /// Returns the step at a moment.
     package func step(at moment: AccessMoment) -> Step {
         if let expires, expires <= moment.time { return .ends }
         return version == moment.version ? .stays : .decidesAgain

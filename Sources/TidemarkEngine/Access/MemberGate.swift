@@ -17,9 +17,7 @@ public final class MemberGate: AccessGate {
     private let goodTokens = Mutex(LeastRecent<String, Int64>(countMax: Decisions.countMax))
     private let policy: PolicyInForce
 
-    /// The decisions in favour of senders that hold for one version of the database.
-    ///
-    /// Refusals are not kept: a stranger can make up any number of tokens and names of zones.
+    /// The decisions in favour of senders at one version; strangers can make up any number of others, to be refused.
     private struct Decisions {
         var version: Int64 = -1
         var holders: [String: Tokens.Holder] = [:]
@@ -73,10 +71,7 @@ public final class MemberGate: AccessGate {
     /// Decides by another policy from now on.
     public func follow(_ policy: AccessPolicy) { self.policy.follow(policy) }
 
-    /// How often the gate was told to follow another policy.
     var policyChanges: Int64 { policy.changes }
-
-    /// The zones in which every signed-in user has a role.
     var namesOfEverybodysZones: [String] { policy.current.rolesOfEverybody.keys.sorted() }
 
     // MARK: Senders
@@ -205,13 +200,11 @@ public final class MemberGate: AccessGate {
         return access
     }
 
-    /// Returns the access of a sender without a token.
     func anonymousAccess(to zone: String) throws -> ZoneAccess {
         guard policy.current.rights(in: zone).isOpenToAnonymous else { throw Self.signInNeeded }
         return ZoneAccess(zone: zone, caller: .anonymous, role: .reader)
     }
 
-    /// Returns the access of a user at a version of the database.
     func access(of user: Caller.User, to zone: String, at version: Int64) async throws -> ZoneAccess {
         let caller = Caller.user(user)
         let rights = policy.current.rights(in: zone)
@@ -230,9 +223,7 @@ public final class MemberGate: AccessGate {
         }
     }
 
-    /// Returns the decision about a request of a user with a good token.
-    ///
-    /// - Throws: An error of the database.
+    /// Returns the decision about a request of a user with a good token; throws an error of the database.
     package func decision(about user: String, in zone: String) async throws -> AccessExplanation.Decision {
         do {
             let version = try await database.version()
@@ -242,9 +233,7 @@ public final class MemberGate: AccessGate {
         { return .refusal(error.code) }
     }
 
-    /// Returns the role of a member of a zone, whose tables are made first if that is still to be done.
-    ///
-    /// - Throws: The refusal of everybody else.
+    /// Returns the role of a member, for whom it makes missing tables first; throws the refusal of everybody else.
     private func role(of user: String, in zone: String, at version: Int64) async throws -> Role {
         // No zone has such a name, and PostgreSQL takes no text with NUL.
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }

@@ -5,9 +5,7 @@ public protocol AccountReader: Sendable {
     /// Returns a user's account.
     func account(of user: String) async throws -> Account
 
-    /// Returns whether a token is still good and its user, who is this one, admitted.
-    ///
-    /// It does not count as a use of the token.
+    /// Returns whether a token is still good and this user, who has it, admitted; this is no use of the token.
     func isSignedIn(_ user: String, token: String?) async throws -> Bool
 
     /// Revokes the tokens of a user's device.

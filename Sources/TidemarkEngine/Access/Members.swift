@@ -4,18 +4,14 @@ package import TidemarkCore
 package struct Members: AccessCell {
     package let session: AccessSession
 
-    /// The most bytes of a user's id.
     package static let userBytesMax = 255
 
     /// A user, as lists show it.
     package struct User: Hashable, Sendable {
-        /// The id.
         package let id: String
         /// The time when the server first knew it, in milliseconds since 1970.
         package let created: Int64
-        /// Whether the user is refused.
         package let isDisabled: Bool
-        /// The rights by zone.
         package let roles: [String: Role]
     }
 
@@ -23,12 +19,9 @@ package struct Members: AccessCell {
     package enum Standing: Hashable, Sendable {
         /// The user never was a member.
         case stranger
-        /// The user was a member.
         case former
-        /// The user is a member.
         case member(Role)
 
-        /// The rights now; nil for none.
         fileprivate var role: Role? {
             guard case .member(let role) = self else { return nil }
             return role
@@ -37,10 +30,7 @@ package struct Members: AccessCell {
 
     package init(_ session: AccessSession) { self.session = session }
 
-    /// Adds a user; one that is there stays as it is.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an id that is empty, too long, or has
-    ///   control characters.
+    /// Adds a user, if new; throws `invalidArgument` for an id that is empty, too long or has control characters.
     package func add(_ user: String) throws {
         guard (1...Self.userBytesMax).contains(user.utf8.count), user != "~",
             !user.hasHiddenCharacters
@@ -55,13 +45,11 @@ package struct Members: AccessCell {
         if !added.isEmpty { try audit.append(.userAdded, subject: user) }
     }
 
-    /// Removes a user with all tokens, rights and invitations, and deletes the zones that nobody else is a member of.
+    /// Removes a user with all tokens, rights and invitations, and deletes and returns the zones without other members.
     ///
     /// A deleted zone can be restored for ``Zones/graceDuration``. What the user wrote into the zones of others stays.
     ///
-    /// - Returns: The deleted zones.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user;
-    ///   ``TidemarkCore/ErrorCode/lastOwner`` when a zone with other members would have no owner.
+    /// - Throws: `invalidArgument` for an unknown user; `lastOwner` when a zone with other members would have no owner.
     package func remove(_ user: String) throws -> [String] {
         try require(user)
         let zones = Zones(session)
@@ -93,19 +81,15 @@ package struct Members: AccessCell {
         return deleted
     }
 
-    /// Whether the server knows a user.
     func isKnown(_ user: String) throws -> Bool {
         try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty
     }
 
-    /// Whether the operator has disabled a user.
     func isDisabled(_ user: String) throws -> Bool {
         try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL", [user]).isEmpty
     }
 
-    /// Checks that there is a user.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is none.
+    /// Throws `invalidArgument` when there is no such user.
     package func require(_ user: String) throws {
         guard try !isKnown(user) else { return }
         throw TidemarkError(
@@ -113,9 +97,7 @@ package struct Members: AccessCell {
             fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one.")
     }
 
-    /// Records a provider's user at first sight.
-    ///
-    /// - Returns: Whether the server admits the user: nobody has disabled it.
+    /// Records a provider's user at first sight, and returns whether nobody has disabled it.
     package func admit(_ user: String) throws -> Bool {
         let rows = try database.rows("SELECT disabled FROM tidemark_user WHERE id = $1", [user])
         if let row = rows.first { return row.text(0) == nil }
@@ -123,9 +105,7 @@ package struct Members: AccessCell {
         return true
     }
 
-    /// Refuses a user from now on, or admits it again.
-    ///
-    /// - Returns: Whether there is such a user.
+    /// Refuses a user from now on, or admits it again; returns whether there is such a user.
     @discardableResult package func set(_ user: String, isDisabled: Bool) throws -> Bool {
         let rows = try database.rows("SELECT disabled FROM tidemark_user WHERE id = $1", [user])
         guard let row = rows.first else { return false }
@@ -135,12 +115,9 @@ package struct Members: AccessCell {
         return true
     }
 
-    /// Gives a user rights in a zone; nil takes them.
+    /// Gives a user rights in a zone, nil takes them; nothing changes if they are so already.
     ///
-    /// Rights that the user has already, and the removal of a user who has none, change nothing.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user;
-    ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
+    /// - Throws: `invalidArgument` for an unknown user; `lastOwner` when the zone would have no owner.
     package func set(_ role: Role?, of user: String, in zone: String, by author: String? = nil) throws {
         try require(user)
         let standing = try standing(of: user, in: zone)
@@ -169,7 +146,6 @@ package struct Members: AccessCell {
             fix: "Make another member the owner first, or delete the zone.")
     }
 
-    /// Returns the rights of a user in a zone.
     package func standing(of user: String, in zone: String) throws -> Standing {
         let rows = try database.rows("SELECT role FROM tidemark_member WHERE user_id = $1 AND zone = $2", [user, zone])
         guard let row = rows.first else { return .stranger }

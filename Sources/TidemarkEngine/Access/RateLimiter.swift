@@ -7,16 +7,13 @@ package struct RateLimiter: Sendable {
     /// The most buckets of all rules together.
     package static let countMax = 100_000
 
-    /// A cost of a request.
     package struct Cost: Hashable, Sendable {
-        /// The rule that limits it.
         package let rule: RateLimits.Rule
         /// The device, user or address.
         package let sender: String
         /// The amount: requests, or bytes.
         package let amount: Int64
 
-        /// Makes a cost.
         package init(_ rule: RateLimits.Rule, of sender: String, amount: Int64 = 1) {
             self.rule = rule
             self.sender = sender
@@ -37,17 +34,12 @@ package struct RateLimiter: Sendable {
         buckets = Dictionary(uniqueKeysWithValues: RateLimits.Rule.allCases.map { ($0, LeastRecent(countMax: share)) })
     }
 
-    /// The number of buckets.
     package var count: Int { buckets.values.reduce(0) { $0 + $1.count } }
 
-    /// Takes all costs of a request, or none if one of them does not fit.
+    /// Takes all costs of a request, or none if one does not fit; returns nil, or the milliseconds until all fit.
     ///
-    /// A cost greater than the burst fits a full bucket, which then takes longer to fill: up to twice as long.
-    ///
-    /// - Parameters:
-    ///   - costs: The costs.
-    ///   - now: The time in milliseconds, of a clock that does not go back.
-    /// - Returns: Nil if the request fits; otherwise the milliseconds until it does.
+    /// A cost greater than the burst fits a full bucket, which then takes longer to fill: up to twice as long. `now` is
+    /// in milliseconds, of a clock that does not go back.
     package mutating func take(_ costs: [Cost], now: Int64) -> Int64? {
         let waits = costs.map { bucket(of: $0, now: now).wait(for: $0.amount, rate: limits[$0.rule]) }
         if let wait = waits.max(), wait > 0 { return wait }
@@ -62,9 +54,7 @@ package struct RateLimiter: Sendable {
         buckets[cost.rule]?.set(bucket, for: cost.sender)
     }
 
-    /// Takes a cost that has already occurred, unless its sender then owes more than one burst.
-    ///
-    /// - Returns: Nil if it is taken; otherwise the milliseconds until a burst fits.
+    /// Takes a cost that has occurred, and returns the milliseconds to wait if its sender then owes more than a burst.
     package mutating func spendWithinDebt(_ cost: Cost, now: Int64) -> Int64? {
         let burst = limits[cost.rule].burst
         let isWithin = bucket(of: cost, now: now).isWithinDebt(cost.amount, rate: limits[cost.rule])

@@ -21,14 +21,12 @@ package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflect
     /// Whether requests show this token; the others open no zone.
     package var opensRequests: Bool { kind == .device || kind == .administrator }
 
-    /// The purpose.
     package let kind: Kind
     /// The public part, unique among all tokens of a server.
     package let id: String
     /// The whole token, as requests send it.
     package let text: String
 
-    /// Makes a token from random bytes.
     package static func make(_ kind: Kind, using generator: inout some RandomNumberGenerator) -> Token {
         let id = Self.letters(idLength, using: &generator)
         let secret = Self.letters(secretLength, using: &generator)
@@ -59,7 +57,6 @@ package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflect
 
     /// The public part, with the purpose; descriptions go to logs, so they leave the secret out.
     package var description: String { "\(kind.rawValue)_\(id)" }
-
     /// No children, so that `dump` and a test's failure do not print the secret.
     package var customMirror: Mirror { Mirror(self, children: []) }
 

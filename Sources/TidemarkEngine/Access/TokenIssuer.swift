@@ -1,8 +1,6 @@
 /// Exchanges and ends the tokens of a server that issues its own.
 public protocol TokenIssuer: Sendable {
-    /// Refuses a token that is not valid, before the server reads the request's body.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` when the token is not valid.
+    /// Refuses an invalid token by ``TidemarkCore/ErrorCode/signInNeeded``, before the server reads the request's body.
     func check(_ token: String) async throws
 
     /// Exchanges a sign-in token, or the token of a device, for a new token of that device.
@@ -13,9 +11,7 @@ public protocol TokenIssuer: Sendable {
     ///   ``TidemarkCore/ErrorCode/notAllowed`` for the token of an administrator.
     func exchange(_ token: String, device: String) async throws -> IssuedToken
 
-    /// Ends a token and all tokens of its chain: its device has signed out.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` when the token is not valid.
+    /// Ends a token and its chain, at a sign-out; throws ``TidemarkCore/ErrorCode/signInNeeded`` for an invalid one.
     func revoke(_ token: String) async throws
 }
 
@@ -36,7 +32,6 @@ public struct IssuedToken: Hashable, Sendable, Encodable, CustomStringConvertibl
     }
     /// The user and the end; descriptions go to logs, so they leave the token out.
     public var description: String { "a token of \(user) until \(expires)" }
-
     /// No children, so that `dump` and a test's failure do not print the token.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -1,20 +1,13 @@
-/// The tokens of a server, as lists show them, in one transaction of the caller.
-///
-/// It never returns a secret or the hash of one.
+/// The tokens of a server, as lists show them, in one transaction of the caller: no secret, and no hash of one.
 package struct TokenRegister {
     private let database: any AccessStatements
 
     /// A token without its secret.
     package struct Entry: Hashable, Sendable {
-        /// The id.
         package let id: String
-        /// The purpose.
         package let kind: Token.Kind
-        /// The user who holds it.
         package let user: String
-        /// The device that it was issued to.
         package let device: String?
-        /// The state in its life.
         package let state: TokenState
         /// The time of its issue, in milliseconds since 1970.
         package let created: Int64
@@ -49,9 +42,7 @@ package struct TokenRegister {
         ).compactMap(Self.entry)
     }
 
-    /// Returns the token with this hash; nil for an unknown one.
-    ///
-    /// The token does not count as shown.
+    /// Returns the token with this hash, nil for an unknown one; it does not count as shown.
     package func entry(hash: String) throws -> Entry? {
         try database.rows(
             "SELECT id, kind, user_id, device, state, created, expires FROM tidemark_token WHERE hash = $1", [hash]

@@ -21,45 +21,32 @@ package enum TokenState: String, CaseIterable, Sendable {
 
     /// An event in the life of a token.
     package enum Event: CaseIterable, Sendable {
-        /// A request shows the token.
         case shown
         /// A request shows the token, at most ``TokenState/grace`` after it retired.
         case shownInGrace
         /// A request shows the token that replaced it for the first time.
         case successorShown
-        /// A person or the server revokes it.
         case revoked
     }
 
     /// The server's reaction to an event.
     package enum Reaction: Hashable, Sendable {
-        /// Nothing but the new state.
         case none
-        /// The request is answered.
         case accept
-        /// The request is answered, and the token's predecessor retires.
         case acceptAndRetirePredecessor
-        /// The request is refused.
         case refuse
-        /// The request is refused, and all tokens of the chain are revoked.
         case refuseAndRevokeChain
     }
 
     /// How long a retired token is only refused, in milliseconds: a minute.
     package static let grace: Int64 = 60_000
 
-    /// Returns the event that a request with the token is.
-    ///
-    /// - Parameters:
-    ///   - now: The time of the request, in milliseconds since 1970.
-    ///   - retired: The time when the token retired; nil if it did not, or at an unknown time.
-    /// - Returns: The event.
+    /// Returns the event that a request is, by milliseconds since 1970; `retired` is nil if that time is unknown.
     package static func showing(at now: Int64, retired: Int64?) -> Event {
         guard let retired, now - retired <= grace else { return .shown }
         return .shownInGrace
     }
 
-    /// Returns the state after an event, and the server's reaction.
     package func after(_ event: Event, kind: Token.Kind) -> (state: TokenState, reaction: Reaction) {
         switch (self, event) {
         case (.issued, .shown): (.active, .acceptAndRetirePredecessor)

@@ -1,8 +1,6 @@
 import TidemarkCore
 
-/// Issues, exchanges and revokes tokens, in one transaction of the caller.
-///
-/// A chain is the tokens that began with one sign-in; a revocation for misuse ends all of them.
+/// Issues, exchanges and revokes tokens in the caller's transaction; a chain is those that began with one sign-in.
 package struct Tokens: AccessCell {
     package let session: AccessSession
 
@@ -16,15 +14,11 @@ package struct Tokens: AccessCell {
 
     /// The facts about a valid token.
     package struct Holder: Hashable, Sendable {
-        /// The token's purpose.
         package let kind: Token.Kind
-        /// The token's id, for lists and the audit.
         package let token: String
         /// The id of the token that began its chain.
         package let chain: String
-        /// The user who holds it.
         package let user: String
-        /// The device that it was issued to.
         package let device: String?
         /// The moment when it ends, in milliseconds since 1970.
         package let expires: Int64
@@ -41,7 +35,6 @@ package struct Tokens: AccessCell {
         let expires: Int64
         let retired: Int64?
 
-        /// Returns the state after a request shows the token at a time, and the server's reaction.
         func shown(at now: Int64) -> (state: TokenState, reaction: TokenState.Reaction) {
             state.after(TokenState.showing(at: now, retired: retired), kind: kind)
         }
@@ -53,7 +46,6 @@ package struct Tokens: AccessCell {
 
     /// The result of a look at a token, which changes nothing.
     package enum Look: Hashable, Sendable {
-        /// The token is valid.
         case valid(Holder)
         /// The token is unknown, has ended, was revoked, or its user is disabled.
         case invalid
@@ -63,22 +55,13 @@ package struct Tokens: AccessCell {
 
     /// The result of an exchange.
     package struct Successor: Hashable, Sendable {
-        /// The new token, which the server tells once.
         package let token: Token
-        /// The facts about it.
         package let holder: Holder
     }
 
-    /// Issues a token that begins a chain.
+    /// Issues a token that begins a chain, and ends after `duration` milliseconds, or never.
     ///
-    /// - Parameters:
-    ///   - kind: The purpose.
-    ///   - user: The user who will hold it.
-    ///   - duration: How long it is valid, in milliseconds; nil for a token without an end.
-    ///   - author: The user who asked for it; nil for a command on the server.
-    ///   - generator: The source of its random bits.
-    /// - Returns: The token, whose text the caller tells once.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user.
+    /// - Throws: `invalidArgument` for an unknown user.
     package func issue(
         _ kind: Token.Kind, to user: String, duration: Int64?, by author: String? = nil,
         using generator: inout some RandomNumberGenerator
@@ -90,9 +73,7 @@ package struct Tokens: AccessCell {
         return token
     }
 
-    /// Looks at the token of a request.
-    ///
-    /// It reads two rows by their indexes and writes nothing, so a token that nobody issued costs little.
+    /// Reads two rows by their indexes and writes nothing, so a token that nobody issued costs little.
     package func look(_ token: Token) throws -> Look {
         guard let stored = try valid(token) else { return .invalid }
         let step = stored.shown(at: now)
@@ -100,11 +81,9 @@ package struct Tokens: AccessCell {
         return step.reaction == .accept ? .valid(stored.holder) : .invalid
     }
 
-    /// Checks the token of a request, and changes its state.
+    /// Checks the token of a request, and changes its state; nil when it is unknown, has ended, or was revoked.
     ///
     /// A refusal can revoke the chain, so the caller commits whether or not this returns a holder.
-    ///
-    /// - Returns: Its holder; nil when the token is unknown, has ended, or was revoked.
     package func show(_ token: Token) throws -> Holder? {
         guard let stored = try valid(token) else { return nil }
         let step = stored.shown(at: now)
@@ -122,15 +101,11 @@ package struct Tokens: AccessCell {
         return stored.holder
     }
 
-    /// Exchanges a token for a device token of the same chain.
+    /// Exchanges a token for a device token of the same chain; nil when the token is not valid.
     ///
-    /// The token is checked in the same transaction: one that was revoked or retired a moment ago has no
-    /// successor. A token of an earlier exchange whose answer was lost is deleted: nobody has shown it. So
-    /// are tokens of the chain that have ended.
-    ///
-    /// A refusal can revoke the chain, so the caller commits whether or not this returns a token.
-    ///
-    /// - Returns: The new token and its holder; nil when the token is not valid.
+    /// The token is checked in the same transaction: one that was revoked or retired a moment ago has no successor. A
+    /// token of an earlier exchange whose answer was lost is deleted: nobody has shown it. So are tokens of the chain
+    /// that have ended. A refusal can revoke the chain, so the caller commits whether or not this returns a token.
     package func exchange(_ token: Token, device: String, using generator: inout some RandomNumberGenerator) throws
         -> Successor?
     {
@@ -150,15 +125,7 @@ package struct Tokens: AccessCell {
         return Successor(token: successor, holder: successorHolder)
     }
 
-    /// Revokes a token and its chain, for instance at a sign-out.
-    ///
-    /// A thief may have exchanged a copy of the token for another one and wait, so all of them end.
-    ///
-    /// - Parameters:
-    ///   - id: The public part of the token.
-    ///   - author: The user who asked for it; nil for a command on the server.
-    /// - Returns: Whether there is such a token.
-    /// - Throws: An error of the database.
+    /// Revokes a token and its chain, in which a thief may have another token; returns whether there is such a token.
     @discardableResult package func revoke(id: String, by author: String? = nil) throws -> Bool {
         let rows = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [id])
         guard let chain = rows.first?.text(0) else { return false }
@@ -166,9 +133,7 @@ package struct Tokens: AccessCell {
         return true
     }
 
-    /// Revokes the chains of all tokens that a user's device holds.
-    ///
-    /// - Returns: Whether one of them was not revoked before.
+    /// Revokes the chains of all tokens of a user's device, and returns whether one was not revoked before.
     package func revoke(device: String, of user: String) throws -> Bool {
         let ids = try database.rows(
             "SELECT id FROM tidemark_token WHERE user_id = $1 AND device = $2 AND state <> $3 ORDER BY created, id",

@@ -10,13 +10,11 @@ package struct VerifiedTokens: Sendable {
 
     private var users: LeastRecent<SHA256Digest, Caller.User>
 
-    /// Makes an empty memory.
     package init(countMax: Int = Self.countMax) { users = LeastRecent(countMax: countMax) }
 
     /// The number of tokens, with those that have ended and not made room yet.
     package var count: Int { users.count }
 
-    /// Returns the hash by which a token is kept.
     package static func hash(of token: String) -> SHA256Digest { SHA256.hash(data: Array(token.utf8)) }
 
     /// Returns the user of a token; nil if it is unknown or has ended at a time in milliseconds since 1970.

@@ -12,18 +12,14 @@
 package enum ZoneLife: String, CaseIterable, Sendable {
     /// Its tables may not be there yet.
     case planned
-    /// Its tables are there.
     case ready
     /// Nobody may use it.
     case deleted
 
     /// An event in the life of a zone.
     package enum Event: CaseIterable, Sendable {
-        /// The store has its tables.
         case made
-        /// An owner deletes it.
         case deleted
-        /// The operator restores it.
         case restored
     }
 

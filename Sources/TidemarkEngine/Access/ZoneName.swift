@@ -11,17 +11,13 @@ package enum ZoneName {
     private static let length = 26
     private static let chosenLengthMax = 63
 
-    /// Makes a name.
     package static func make(using generator: inout some RandomNumberGenerator) -> String {
         // The alphabet has 32 letters, so five bits choose one without a bias.
         let letters = (0..<length).map { _ in alphabet[Int(generator.next() & 31)] }
         return prefix + String(decoding: letters, as: UTF8.self)
     }
 
-    /// Whether a text has the form of a name that an operator may choose for a zone with a file of its own.
-    ///
-    /// Such a text is safe in a path: lower-case letters, digits, `-` and `_`, at most 63 of them, with a letter
-    /// first. No such name is one that the server makes.
+    /// Whether an operator may choose the name for a zone with a file: safe in a path, and none that the server makes.
     package static func isChosen(_ text: String) -> Bool {
         guard (1...chosenLengthMax).contains(text.utf8.count), let first = text.utf8.first else { return false }
         let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
@@ -40,12 +36,10 @@ package enum ZoneName {
                 + "not \(prefix) at the beginning.")
     }
 
-    /// Refuses a name that nobody can address, or that only the server gives.
+    /// Refuses a name that nobody can address, or that only the server gives, by `invalidArgument`.
     ///
     /// Clients and proxies take `.` and `..` out of a path, so a request for such a zone would reach another one. `~`
     /// stands for a user's own zone.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument``.
     package static func requireChoosable(_ name: String) throws(TidemarkError) {
         let isTaken = [".", "..", "~", ""].contains(name) || name.hasPrefix(prefix) && !isValid(name)
         guard isTaken else { return }
@@ -62,7 +56,6 @@ package enum ZoneName {
 }
 
 extension TidemarkError {
-    /// The refusal of a zone that does not exist.
     package static let unknownZone = TidemarkError(
         .unknownZone, "There is no zone of that name that you may read.", fix: "Check the zone's name in the path.")
 }

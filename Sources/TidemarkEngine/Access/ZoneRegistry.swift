@@ -11,14 +11,7 @@ package final class ZoneRegistry: Sendable {
     private let now: @Sendable () -> Int64
     private let random: @Sendable () -> any RandomNumberGenerator & Sendable
 
-    /// Makes a registry.
-    ///
-    /// - Parameters:
-    ///   - database: The users, their rights and the zones.
-    ///   - host: The store that has the zones' rows.
-    ///   - openZones: Returns the zones in which every signed-in user has a role, and the role.
-    ///   - now: The wall clock, in milliseconds since 1970.
-    ///   - random: Makes a generator for names and secrets.
+    /// `openZones` returns the zones in which every signed-in user has a role; `now` is in milliseconds since 1970.
     package init(
         _ database: any AccessDatabase, host: any ZoneHost,
         openZones: @escaping @Sendable () -> [String: Role] = { [:] }, now: @escaping @Sendable () -> Int64,
@@ -40,15 +33,9 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Makes a zone, whose author becomes its owner; a repeated request returns the zone of the first.
+    /// Makes a shared zone, whose author becomes its owner; a repeated request returns the zone of the first.
     ///
-    /// - Parameters:
-    ///   - kind: Who may have rights in it; private zones are made by ``ownZone(of:)`` only.
-    ///   - title: What people call it.
-    ///   - user: The author.
-    ///   - request: A random id of the request.
-    /// - Returns: The zone.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for another kind, or a title that is too long.
+    /// - Throws: `invalidArgument` for another kind, or a title that is too long.
     package func make(_ kind: ZoneKind, title: String?, by user: String, request: String) async throws -> Zones.Zone {
         guard kind == .shared, (1...128).contains(request.utf8.count), request != "~" else {
             throw TidemarkError(
@@ -80,7 +67,6 @@ package final class ZoneRegistry: Sendable {
         return try await transaction { try Zones($0, now: $1).memberships(of: user, besides: openZones) }
     }
 
-    /// Changes what people call a zone.
     package func retitle(_ access: ZoneAccess, _ title: String?) async throws {
         let user = try owner(access)
         try await transaction { statements, now in
@@ -105,9 +91,7 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Removes the rows of the zones that were deleted long ago.
-    ///
-    /// - Returns: The names of the removed zones.
+    /// Removes the rows of the zones that were deleted long ago, and returns their names.
     package func purge(deletedFor duration: Int64 = Zones.graceDuration) async throws -> [String] {
         let end = now() - duration
         let zones = try await transaction { try Zones($0, now: $1).zones(in: .deleted) }
@@ -136,12 +120,9 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Changes the rights of a member.
+    /// Changes the rights of a member; anybody else becomes one by accepting an invitation.
     ///
-    /// Anybody else becomes a member by accepting an invitation.
-    ///
-    /// - Throws: The same error for a user outside the zone and for a name that no user has, so that an owner cannot
-    ///   try names.
+    /// - Throws: The same error for a user outside the zone and an unknown name, so that an owner cannot try names.
     package func set(_ role: Role, of user: String, _ access: ZoneAccess) async throws {
         let author = try owner(access)
         try await transaction { statements, now in
@@ -152,9 +133,7 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Ends the membership of a user: owners remove members, and members leave.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/lastOwner`` for the only owner.
+    /// Ends a membership: owners remove members, and members leave; throws `lastOwner` for the only owner.
     package func remove(_ user: String, _ access: ZoneAccess) async throws {
         let author = user == access.caller.userID ? user : try owner(access)
         try await transaction { statements, now in
@@ -167,9 +146,7 @@ package final class ZoneRegistry: Sendable {
 
     // MARK: Invitations
 
-    /// Makes an invitation to a shared zone.
-    ///
-    /// - Returns: The secret, which is not shown again.
+    /// Makes an invitation to a shared zone, and returns the secret, which is not shown again.
     package func invite(_ access: ZoneAccess, as role: Role, uses: Int64, days: Int64) async throws -> String {
         let user = try owner(access)
         return try await withGenerator { statements, now, generator in
@@ -179,9 +156,7 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Makes a user a member by the secret of an invitation.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invitationInvalid``.
+    /// Makes a user a member by the secret of an invitation; throws `invitationInvalid`.
     package func accept(_ secret: String, by user: String) async throws -> (zone: String, role: Role) {
         try await transaction { statements, now in
             guard let token = Token(secret) else { throw Invitations.invalid }

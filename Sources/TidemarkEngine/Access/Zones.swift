@@ -6,15 +6,11 @@ package struct Zones: AccessCell {
 
     /// How long a deleted zone can be restored, in milliseconds: 30 days.
     package static let graceDuration: Int64 = 30 * 86_400_000
-    /// The most bytes of a title.
     package static let titleBytesMax = 255
-    /// The most zones that one user may make.
     package static let zonesPerUserMax = 1_000
     private static let ownZoneRequest = "~"
 
-    /// A zone.
     package struct Zone: Hashable, Sendable {
-        /// The name.
         package let name: String
         /// Who may have rights in it.
         package let kind: ZoneKind
@@ -22,7 +18,6 @@ package struct Zones: AccessCell {
         package let title: String?
         /// The user who made it; nil for a zone that the operator named.
         package let author: String?
-        /// Whether it can be used.
         package let life: ZoneLife
         /// When it was deleted, in milliseconds since 1970.
         package let deleted: Int64?
@@ -30,9 +25,7 @@ package struct Zones: AccessCell {
 
     /// A zone as a user sees it in a list.
     package struct Membership: Hashable, Sendable {
-        /// The zone.
         package let zone: Zone
-        /// The rights of the user.
         package let role: Role
         /// The number of members; nil for a user who is none, and sees no members.
         package let members: Int64?
@@ -40,9 +33,7 @@ package struct Zones: AccessCell {
 
     package init(_ session: AccessSession) { self.session = session }
 
-    /// Returns the user's private zone, which is planned if it does not exist or was deleted.
-    ///
-    /// A deleted one keeps its rows and its name, under which the operator can restore it.
+    /// Returns the user's private zone, planned if it is missing; a deleted one keeps rows and name for a restore.
     package func ownZone(of user: String, using generator: inout some RandomNumberGenerator) throws -> Zone {
         let known = try zones("author = $1 AND request = $2", [user, Self.ownZoneRequest]).first
         if known?.life == .deleted {
@@ -51,11 +42,9 @@ package struct Zones: AccessCell {
         return try make(.private, title: nil, by: user, request: Self.ownZoneRequest, using: &generator)
     }
 
-    /// Plans a zone, whose author becomes its owner.
+    /// Plans a zone, whose author becomes its owner; a repeated request returns the zone of the first one.
     ///
-    /// A repeated request returns the zone of the first one.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a title that is too long or too many zones.
+    /// - Throws: `invalidArgument` for a title that is too long or too many zones.
     package func make(
         _ kind: ZoneKind, title: String?, by user: String, request: String,
         using generator: inout some RandomNumberGenerator
@@ -86,11 +75,8 @@ package struct Zones: AccessCell {
 
     /// Returns a zone; nil for one that was not made while the server ran.
     package func zone(_ name: String) throws -> Zone? { try zones("zone = $1", [name]).first }
-
     /// Returns all zones, oldest first.
     package func all() throws -> [Zone] { try zones("zone <> $1", [""]) }
-
-    /// Returns the zones that are in a state.
     package func zones(in life: ZoneLife) throws -> [Zone] { try zones("state = $1", [life.rawValue]) }
 
     /// Returns a user's zones with the user's roles: those that the operator named, then the others, oldest first.
@@ -118,14 +104,9 @@ package struct Zones: AccessCell {
         }
     }
 
-    /// Returns a user's zones with the user's roles, oldest first, and then the zones that are open to everybody.
+    /// Returns a user's zones that are not deleted, oldest first, and then those that are open to everybody.
     ///
-    /// - Parameters:
-    ///   - user: The user.
-    ///   - openZones: The zones in which every signed-in user has a role, and the role. The stronger one of this
-    ///     role and a membership counts.
-    /// - Returns: The zones that are not deleted.
-    /// - Throws: An error of the database.
+    /// The stronger one of a membership and the role in `openZones` counts.
     package func memberships(of user: String, besides openZones: [String: Role]) throws -> [Membership] {
         // A zone of everybody that the operator named is listed as one of everybody, also for its members.
         var list = try memberships(of: user).filter { membership in
@@ -165,9 +146,7 @@ package struct Zones: AccessCell {
         ).compactMap { $0.text(0) }
     }
 
-    /// Records an event in the life of a zone.
-    ///
-    /// - Returns: The state after it; nil if the event cannot happen.
+    /// Records an event in the life of a zone, and returns the state after it; nil if the event cannot happen.
     @discardableResult package func record(_ event: ZoneLife.Event, of zone: Zone, by user: String? = nil) throws
         -> ZoneLife?
     {
@@ -184,7 +163,6 @@ package struct Zones: AccessCell {
         return life
     }
 
-    /// Changes what people call a zone.
     package func retitle(_ zone: String, _ title: String?, by user: String) throws {
         try Self.check(title)
         try database.rows("UPDATE tidemark_zones SET title = $1 WHERE zone = $2", [title, zone])

@@ -32,9 +32,7 @@ extension GroupRun {
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
 
-    /// Finds the last revision that the device and the zone share, as far as the server can prove it.
-    ///
-    /// The proof is an equal fingerprint, or the last exchange with the device.
+    /// Finds the last revision that device and zone provably share, by an equal fingerprint or their last exchange.
     private func lastSharedRevision(with request: SyncRequest) throws -> Int64? {
         let state = ledger.state
         if let fingerprint = request.fingerprint, request.epoch == state.epoch, sync.hasShape(of: state, request),

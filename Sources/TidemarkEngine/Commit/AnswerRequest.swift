@@ -86,7 +86,6 @@ extension GroupRun {
         }
     }
 
-    /// Refuses a change set that the database has refused.
     mutating func takeRefusal(_ error: any Error, of index: Int, _ turn: inout Turn) throws {
         switch error {
         case Violation.conflict(let reasons): try refuse(index, for: reasons, &turn)
@@ -134,9 +133,7 @@ extension GroupRun {
         )
     }
 
-    /// Repeats the stored verdict of a change set that was decided before.
-    ///
-    /// - Throws: ``NotSeparate`` for a change set of the run.
+    /// Repeats the stored verdict of a change set that was decided before; throws ``NotSeparate`` for one of the run.
     func takeStored(_ index: Int, _ turn: inout Turn) throws -> Bool {
         let envelope = turn.request.changeSets[index]
         guard let id = envelope.id else { return false }
@@ -156,7 +153,6 @@ extension GroupRun {
         return true
     }
 
-    /// Adds an accepted change set to the run.
     mutating func add(_ decided: BuildRevision.Decided, index: Int, place: Int, to turn: inout Turn) {
         run.elements.append(Run.Element(turn: place, index: index, decided: decided))
         run.footprint.add(decided.changeSet)
@@ -264,39 +260,21 @@ extension GroupRun {
     }
 }
 
-/// The answer to a sync request.
 package struct SyncAnswer: Hashable, Sendable {
     /// The device's revision after it applies the answer.
     package let maxRevision: Int64
-    /// The zone's state.
     package let zone: ZoneState
-    /// Whether later revisions remain.
     package let hasMore: Bool
     /// The fingerprint of the zone's rows at ``maxRevision``, if it is known.
     package let fingerprint: Fingerprint?
     /// Notes of overruled values, JSON each.
-    package let overruled: [String]
+    package var overruled: [String] = []
     /// The ids that the device is lent, by table.
-    package let lent: [String: [LentIDs]]
+    package var lent: [String: [LentIDs]] = [:]
     /// How much of the device's own change sets the answer repeats.
-    package let echo: SyncRequest.Echo
+    package var echo = SyncRequest.Echo.all
     /// The change sets, JSON each, in the order in which they are applied.
     package let changeSets: [String]
-
-    /// Makes an answer.
-    package init(
-        maxRevision: Int64, zone: ZoneState, hasMore: Bool, fingerprint: Fingerprint?, overruled: [String] = [],
-        lent: [String: [LentIDs]] = [:], echo: SyncRequest.Echo = .all, changeSets: [String]
-    ) {
-        self.maxRevision = maxRevision
-        self.zone = zone
-        self.hasMore = hasMore
-        self.fingerprint = fingerprint
-        self.overruled = overruled
-        self.lent = lent
-        self.echo = echo
-        self.changeSets = changeSets
-    }
 
     /// The answer as JSON.
     package var text: String {

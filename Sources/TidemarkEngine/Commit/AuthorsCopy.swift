@@ -10,17 +10,13 @@ package struct AuthorsCopy: Sendable {
     /// The logged body; empty when it was compacted or is not needed.
     private let logged: String?
 
-    /// Makes a copy of stored parts.
     package init(whole: String?, ids: String?, logged: String?) {
         self.whole = whole
         self.ids = ids
         self.logged = logged
     }
 
-    /// Renders the copy as JSON.
-    ///
-    /// Without a logged body, it renders only the ids. A retry of a compacted change set needs no
-    /// more, nor does the author of one that was committed as sent.
+    /// Renders JSON; only the ids without a logged body: one that is compacted or was committed as sent needs no more.
     package func render() throws -> String {
         if let whole { return whole }
         guard let logged, !logged.isEmpty else { return try Self.require(ids) }
@@ -37,10 +33,9 @@ package struct AuthorsCopy: Sendable {
 
     // MARK: Ids
 
-    /// Inserts the members of each record in `ids` before the record's members in `logged`.
+    /// Inserts the members of each record in `ids` before the record's members in `logged`, in one scan and copy.
     ///
-    /// Returns nil when one of the texts is not a change set. The server wrote both texts, so a
-    /// record's name has the same bytes in both. The function scans and copies a long text once.
+    /// Returns nil when a text is no change set. The server wrote both, so a record's name has the same bytes in both.
     private static func insertIds(_ ids: String, into logged: String) -> String? {
         var members: [String: [String: Substring]] = [:]
         var text = [UInt8]()

@@ -12,11 +12,9 @@ struct BuildRevision {
         let permanentIDs: [(name: TemporaryName, id: Int64)]
         /// The records in which a policy chose between two values.
         var overrulings: [Overruling] = []
-        /// The author's base.
         let base: Int64
         /// The revisions of the author's own earlier change sets.
         let seen: Set<Int64>
-        /// The revisions of the change set's ancestors.
         let ancestors: [Int64]
     }
 
@@ -73,9 +71,7 @@ struct BuildRevision {
 
     // MARK: The revision
 
-    /// Ends the revision.
-    ///
-    /// - Returns: The revision, and the author's copy of the whole change set.
+    /// Ends the revision; `authorsCopy` makes the author's copy of the whole change set.
     func finish(after chain: String, fingerprint: Fingerprint?, overruled: OverruledValues = OverruledValues())
         -> (revision: CommittedRevision, authorsCopy: () -> String)
     {
@@ -142,13 +138,11 @@ package struct RevisionEffects {
     private let layouts: [RowLayout]
     /// The entries of the log, in the order of the effects.
     package private(set) var entries: [CommittedRevision.Entry] = []
-    /// The records.
     private(set) var text: ChangeSetText
     /// By how much the rows' fingerprint changes.
     package private(set) var difference = Fingerprint.none
     private var buffer: [UInt8] = []
 
-    /// Makes no effects.
     package init(revision: Int64, _ schema: SyncSchema) {
         self.revision = revision
         self.schema = schema
@@ -156,9 +150,7 @@ package struct RevisionEffects {
         text = ChangeSetText(schema)
     }
 
-    /// Takes an effect on a record, which its author perhaps knows by another key.
-    ///
-    /// - Returns: The places of the columns that it sets: all for a creation, the changed ones for an update.
+    /// Takes an effect, and returns the places of the columns that it sets: all for a creation, changed for an update.
     @discardableResult package mutating func take(_ effect: Effect, authorsKey: String? = nil) -> [Int] {
         let layout = layouts[effect.table]
         let name = RecordID(table: effect.table, key: effect.key)
@@ -216,19 +208,15 @@ struct OverruledValues {
     /// The notes for other devices, a JSON array of records each.
     var notes: [(device: String, records: String)] = []
 
-    /// Makes no values.
     init() {}
 
-    /// Takes the losing values of a change set out of it; creations of existing records become updates.
-    ///
-    /// - Returns: The values that have lost, canonical JSON, by record and column.
+    /// Takes lost values out and returns them as canonical JSON; a creation of an existing record becomes an update.
     static func drop(_ overrulings: [Overruling], from changeSet: inout PendingChangeSet, _ schema: SyncSchema) throws
         -> [RecordID: [String: String]]
     {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
         let byName = Dictionary(
             uniqueKeysWithValues: overrulings.compactMap { overruling in
-                places[overruling.contention.table].map {
+                schema.places[overruling.contention.table].map {
                     (RecordID(table: $0, key: overruling.contention.key), overruling)
                 }
             }
@@ -255,10 +243,9 @@ struct OverruledValues {
         _ overrulings: [Overruling], mine: [RecordID: [String: String]], before: [RecordID: [Value]],
         after: [RecordID: [Value]], author: String?, _ schema: SyncSchema
     ) {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
         var byLoser: [String: [String]] = [:]
         for overruling in overrulings {
-            guard let place = places[overruling.contention.table] else { continue }
+            guard let place = schema.places[overruling.contention.table] else { continue }
             let name = RecordID(table: place, key: overruling.contention.key)
             let record = Record(name, schema, before: before[name], after: after[name])
             let lost = mine[name] ?? [:]
@@ -280,7 +267,6 @@ struct OverruledValues {
         notes = byLoser.sorted { $0.key < $1.key }.map { ($0.key, "[\($0.value.joined(separator: ","))]") }
     }
 
-    /// A record with both rows.
     private struct Record {
         let name: RecordID
         let table: SyncedTable
@@ -303,9 +289,7 @@ struct OverruledValues {
             return String(decoding: row[place].canonicalJSON, as: UTF8.self)
         }
 
-        /// Returns the losing and the winning values of columns as a JSON object; nil without columns.
-        ///
-        /// For a deleted record, it has the whole row, so the device can create it again.
+        /// Returns lost and winning values as a JSON object; of a deleted record the whole row, to create it again.
         func object(_ columns: Set<String>, lost: (String) -> String?) -> String? {
             let columns = columns.sorted()
             guard !columns.isEmpty else { return nil }
@@ -326,24 +310,13 @@ struct OverruledValues {
 
 /// The envelope of a change set in an answer.
 package struct AnswerEnvelope {
-    /// The change set's id.
     package let id: String?
-    /// The revision that it became.
     package var revision: Int64?
-    /// The author's time.
     package var time: Int64?
     /// The reasons of a conflict; nil for an accepted change set.
     package var reasons: [ConflictReason]?
     /// Records with overruled values, JSON each.
     package var overruled: [String] = []
-
-    /// Makes an envelope.
-    package init(id: String?, revision: Int64? = nil, time: Int64? = nil, reasons: [ConflictReason]? = nil) {
-        self.id = id
-        self.revision = revision
-        self.time = time
-        self.reasons = reasons
-    }
 
     /// The JSON members, in the order of the wire format.
     package var members: [String] {

@@ -21,21 +21,14 @@ package import TidemarkCore
 /// The commit uses no clock, randomness or network. The same requests in the same order, at the same times, give the
 /// same bytes.
 package struct CommitGroup {
-    /// The bounds on requests and answers.
     package let limits: Limits
 
-    /// Makes a group's rules.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a group in its order.
+    /// Answers a group in its order; `now` is the server's wall clock, in milliseconds since 1970.
     ///
-    /// If the answers have no effect, the caller rolls back.
-    ///
-    /// `now` is the server's wall clock, in milliseconds since 1970.
-    ///
-    /// - Returns: An answer or an error for each request, and the zone's state afterwards. When the answers reach the
-    ///   byte limit, the remaining requests have no effect and no result; they join the next group.
-    /// - Throws: The error that failed the whole transaction.
+    /// If the answers have no effect, the caller rolls back. When they reach the byte limit, the other requests have no
+    /// effect and no result; they join the next group. An error has failed the whole transaction.
     package func handle(_ group: [ZoneRequest], at now: Int64, in transaction: some CommitTransaction) throws -> Answers
     {
         try withReaders(of: group[...], []) { readers in
@@ -48,13 +41,9 @@ package struct CommitGroup {
 
     /// What became of a group.
     package struct Answers {
-        /// The answers and errors, in the order of the requests.
         package let results: [ZoneResult]
-        /// The zone's state after the commit.
         package let state: ZoneState
-        /// Whether a request has an effect, or changes of other programs became a revision, which a refusal may show.
-        ///
-        /// A transaction without effect is rolled back, which needs no flush.
+        /// Whether a request has an effect, or changes of programs became a revision; else a rollback needs no flush.
         package let haveEffect: Bool
     }
 
@@ -88,7 +77,6 @@ struct Incoming {
 /// A request whose change sets are being decided.
 struct Turn {
     let incoming: Incoming
-    /// The place of the request in its group.
     let place: Int
     /// The zone's state when its turn came.
     let start: ZoneState
@@ -96,11 +84,9 @@ struct Turn {
     let missed: CatchUp
     /// The author and the time of each change set.
     let stamps: [Stamp]
-    /// The outcome of each change set.
     var outcomes: [SyncHandler.Outcome?]
     /// The revisions of its own change sets.
     var accepted: [Int64] = []
-    /// The number of revisions that it adds.
     var addedCount: Int64 = 0
     /// The revisions of each change set of this request and of its ancestors, by id.
     var ancestors: [String: [Int64]] = [:]
@@ -121,7 +107,6 @@ struct Ledger {
     var state: ZoneState
     /// The hash of the history up to there.
     var chain: String
-    /// The known fingerprints, by revision.
     var fingerprints: [Int64: Fingerprint] = [:]
     var assigner = Identities.Assigner()
     var facts = Facts()

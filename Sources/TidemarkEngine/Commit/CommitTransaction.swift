@@ -6,9 +6,7 @@ package import TidemarkCore
 /// table, not a row. All functions are synchronous and run on the store's own thread. A store throws
 /// ``TidemarkCore/TidemarkError`` or ``Violation``; any other error is a failure of the database.
 package protocol CommitTransaction: AnyObject, RowReader {
-    /// Refuses values that the tables cannot hold, and leaves out those of columns that the database computes.
-    ///
-    /// It is called before the transaction begins.
+    /// Refuses values that the tables cannot hold, and drops computed columns, before the transaction begins.
     func prepare(_ changeSet: inout PendingChangeSet) throws
 
     /// Answers a question about the zone's own rows.
@@ -17,9 +15,7 @@ package protocol CommitTransaction: AnyObject, RowReader {
     /// Finds ids for new records, or lends some to a device.
     func ids(_ question: IDQuestion) throws -> IDAnswer
 
-    /// Writes change sets that name no record twice, and passes on the effect on each record.
-    ///
-    /// - Throws: ``Violation`` when a constraint fails or a reference dangles.
+    /// Writes change sets that name no record twice, and passes on each effect; throws ``Violation`` of a constraint.
     func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws
 
     /// Logs the changes that other programs made in the tables, if there are any.
@@ -27,8 +23,7 @@ package protocol CommitTransaction: AnyObject, RowReader {
 
     /// Runs `body` in a savepoint; if it throws, its effects are undone.
     ///
-    /// - Throws: The error if the transaction cannot continue: the database is unreachable, its disk is full, or it has
-    ///   rolled back. Then no request of the transaction has an effect.
+    /// It throws the error if the transaction cannot continue, as on a full disk: then no request has an effect.
     func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error>
 
     /// Returns what a client is told of an error.
@@ -39,12 +34,10 @@ extension CommitTransaction {
     /// Leaves every value to the tables.
     package func prepare(_ changeSet: inout PendingChangeSet) throws {}
 
-    /// Runs one of several requests of this transaction in a savepoint.
+    /// Runs one of several requests of this transaction in a savepoint, and throws if the transaction cannot continue.
     ///
-    /// If it throws, its effects are undone and its error is returned. The effects of the only request of a
-    /// transaction, with `alone`, may stay: the caller rolls back.
-    ///
-    /// - Throws: The error if the transaction cannot continue.
+    /// If `body` throws, its effects are undone and this returns the error. The effects of a transaction's only
+    /// request, with `alone`, may stay: the caller rolls back.
     func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
         let isKept = alone && ways.isLocal || planted(PlantedBug.keepsEffectsOfRefusedRequest)
         let result = try isKept ? Result { try body() } : undoable(body)
@@ -91,57 +84,43 @@ extension CommitTransaction {
         try records(.holders(of: columns, in: table, changeSet)).holders
     }
 
-    /// Returns the keys that the database spells in another way, such as `"abc"` for `"ABC"`.
-    ///
-    /// A new record gets another key only if the type of its column changes it.
+    /// Returns the keys that the database spells another way, as `"abc"` for `"ABC"`; a new one only if its type does.
     func storedKeys(_ changes: [RecordID: Operation]) throws -> [RecordID: String] {
         try changes.isEmpty ? [:] : records(.keys(changes)).keys
     }
 
-    /// Returns values as the database stores them, such as a moment in its own time zone; nil for one that it does not
-    /// take.
+    /// Returns values as the database stores them, such as a moment in its own time zone; nil for one that it refuses.
     func storedValues(_ values: [ColumnValue]) throws -> [Value?] {
         let isSpelled = values.contains { ways.tables[$0.table].spelledColumns.contains($0.column) }
         return try isSpelled ? records(.values(values)).values : values.map(\.value)
     }
 
-    /// Returns some of the next ids of tables, which are named by their places.
-    ///
-    /// No record has or had one of them, and none is lent to a device. A table has no range if no ids are left.
+    /// Returns next ids of tables by place, which nobody had or is lent; a table has no range if no ids are left.
     func nextIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
         try wanted.isEmpty ? [:] : ids(.next(wanted)).next
     }
 
-    /// Lends ids of tables to a device, which no other device and no server assigns.
-    ///
-    /// - Returns: The lent ids of each table; none for a table whose ids the server cannot lend.
+    /// Lends ids of tables to a device, for it alone; none of a table whose ids the server cannot lend.
     func lend(_ tables: [String]) throws -> [String: [LentIDs]] { try ids(.lent(tables)).lent }
 }
 
 extension RowReader {
-    /// The zone's tables.
     package var schema: SyncSchema { ways.schema }
 }
 
 private enum RecordSQL {
     /// Only in SQLite: PostgreSQL's store knows it.
     static let programTriggers = BookStatement(
-        """
-        SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name NOT GLOB 'tidemark_*' LIMIT 1
-        """
-    )
+        "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name NOT GLOB 'tidemark_*' LIMIT 1")
 }
 
-/// A question of a commit about the zone's own rows.
-///
-/// Each is about a set, so that a store on a network needs a statement a table, not a row.
+/// A question of a commit about the zone's own rows, about a set each.
 package enum RecordQuestion {
     /// Which records of changes exist or have changed, so that the author of a change does not know everything?
     ///
     /// These are creations of records that exist, and updates and deletions of records that do not exist or have
     /// changed after their base. The answer is by the same index, and has the row of an update or a creation.
     case contended([Int: BasedChange])
-    /// Which rows do records have?
     case rows([RecordID])
     /// Which records refer to these ones? At most `max`.
     case children(of: [RecordID], max: Int)
@@ -162,11 +141,9 @@ package struct RecordAnswer {
     package var keys: [RecordID: String] = [:]
     package var values: [Value?] = []
 
-    /// Makes an empty answer.
     package init() {}
 }
 
-/// A question about ids.
 package enum IDQuestion {
     /// Which ids can new records of tables get? The tables are named by their places.
     case next([Int: WantedIDs])
@@ -174,30 +151,24 @@ package enum IDQuestion {
     case lent([String])
 }
 
-/// The answer to an ``IDQuestion``.
 package struct IDAnswer {
     /// The next ids; none if none are left.
     package var next: [Int: [ClosedRange<Int64>]] = [:]
     /// The lent ids; none for a table whose ids the server cannot lend.
     package var lent: [String: [LentIDs]] = [:]
 
-    /// Makes an empty answer.
     package init() {}
 }
 
 /// What a database's store says of a zone before any question.
 package final class ZoneWays: Sendable {
-    /// The zone's tables.
     package let schema: SyncSchema
-    /// Whether a question is no round trip: then nothing is asked in advance, and an insertion finds at once that its
-    /// row exists.
+    /// Whether a question is no round trip: nothing is asked in advance, and an insertion finds an existing row.
     package let isLocal: Bool
     /// Whether the tables have triggers of a program; nil if the database must be asked.
     package let hasFarEffects: Bool?
-    /// The ways of the tables, in their order.
     package let tables: [TableWays]
 
-    /// Makes ways.
     package init(schema: SyncSchema, isLocal: Bool, hasFarEffects: Bool?, tables: [TableWays]) {
         self.schema = schema
         self.isLocal = isLocal
@@ -215,7 +186,6 @@ package struct TableWays: Sendable {
     /// Whether the database may spell a key in another way than a change set.
     package let mayRespell: @Sendable (_ key: String) -> Bool
 
-    /// Makes the ways of a table.
     package init(
         spelledColumns: Set<Int> = [], computedColumns: Set<String> = [],
         mayRespell: @escaping @Sendable (_ key: String) -> Bool
@@ -229,56 +199,29 @@ package struct TableWays: Sendable {
 /// Another program committed a change of a record that a transaction uses, and that no revision has yet: the store runs
 /// the transaction again.
 package struct Overtaken: Error {
-    /// Makes the error.
     package init() {}
 }
 
 /// The ids that new records of a table need.
 package struct WantedIDs: Sendable {
-    /// The lowest id.
     package let least: Int64
     /// How many are needed; a store whose sequence counts the ids draws as many, another one returns a whole range.
     package let count: Int
-
-    /// Makes a wish.
-    package init(least: Int64, count: Int) {
-        self.least = least
-        self.count = count
-    }
 }
 
-/// A value for a column.
 package struct ColumnValue: Sendable {
     /// The place of the table in ``TidemarkCore/SyncSchema/tables``.
     package let table: Int
     /// The place of the column in ``TidemarkCore/SyncedTable/columns``.
     package let column: Int
-    /// The value.
     package let value: Value
-
-    /// Makes a value.
-    package init(table: Int, column: Int, value: Value) {
-        self.table = table
-        self.column = column
-        self.value = value
-    }
 }
 
 /// A change to a record, and the revision on which it is based.
 package struct BasedChange: Hashable, Sendable {
-    /// The record.
     package let name: RecordID
-    /// The kind of change.
     package let operation: Operation
-    /// The revision.
     package let base: Int64
-
-    /// Makes a change.
-    package init(name: RecordID, operation: Operation, base: Int64) {
-        self.name = name
-        self.operation = operation
-        self.base = base
-    }
 
     /// Returns the change to a record with a permanent id.
     func renamed(_ id: Int64) -> BasedChange {
@@ -294,32 +237,15 @@ package struct ContendedRecord: Sendable {
     package let row: [Value]?
     /// The changes after the base, oldest first; not those in which the database computed values.
     package let changes: [LoggedChange]
-
-    /// Makes a record.
-    package init(exists: Bool, row: [Value]?, changes: [LoggedChange]) {
-        self.exists = exists
-        self.row = row
-        self.changes = changes
-    }
 }
 
 /// An entry of the log about a record.
 package struct LoggedChange: Sendable {
-    /// The revision.
     package let revision: Int64
     /// Whether compaction has merged several changes into the entry, so that it is nobody's own.
     package let isMerged: Bool
-    /// What the change did.
     package let change: UnseenChange
     /// The short values that the change replaced, by column in canonical JSON, where the database reads one in several
     /// spellings.
-    package let replaced: [String: String]
-
-    /// Makes an entry.
-    package init(revision: Int64, isMerged: Bool, change: UnseenChange, replaced: [String: String] = [:]) {
-        self.revision = revision
-        self.isMerged = isMerged
-        self.change = change
-        self.replaced = replaced
-    }
+    package var replaced: [String: String] = [:]
 }

@@ -7,10 +7,7 @@ enum Decision {
 }
 
 extension GroupRun {
-    /// Decides a change set by the rules, the rows and the log.
-    ///
-    /// - Throws: ``NotSeparate`` if the run would change the facts; ``TidemarkCore/TidemarkError`` or ``Violation``
-    ///   when the change set is invalid.
+    /// Decides by rules, rows and log; throws ``NotSeparate`` if the run changes the facts, or an error if invalid.
     mutating func decide(_ index: Int, _ turn: Turn) throws -> Decision {
         if planted(PlantedBug.refusesEverything) { throw TidemarkError(.constraintViolated, "No.", fix: "Give up.") }
         let assigner = ledger.assigner
@@ -101,14 +98,12 @@ extension GroupRun {
         return wishes
     }
 
-    /// Whether a change set has a stored verdict.
     func isDecided(_ envelope: SyncRequest.Envelope) -> Bool {
         envelope.id.map { ledger.facts.verdicts[$0] != nil } ?? false
     }
 
     // MARK: Spellings
 
-    /// Whether the database may spell a key of a change set in another way.
     func mayRespell(_ changeSet: PendingChangeSet) -> Bool {
         changeSet.records.contains { zone.mayRespell(RecordID(table: $0.table, key: $0.key)) }
     }
@@ -226,8 +221,7 @@ extension GroupRun {
         return contended.merging(try zone.contended(unknown)) { $1 }
     }
 
-    /// Looks for contended records of all change sets at once, so that a store on a network needs a query a table for
-    /// a group.
+    /// Looks for contended records of all change sets at once: a store on a network needs a query a table for a group.
     mutating func foresee() throws {
         var changes: Set<BasedChange> = []
         for incoming in requests where incoming.access.role >= .writer {
@@ -282,9 +276,7 @@ struct FindContentions {
     /// The revisions of the author's own earlier change sets.
     let seen: Set<Int64>
 
-    /// Returns the changes of a change set with their bases, by index, where the database may know of later ones.
-    ///
-    /// Nobody knows a record that has just got its id.
+    /// Returns changes with their bases, by index, but for new records with a fresh id, which nobody else knows.
     static func based(_ changeSet: PendingChangeSet, base: Int64, in schema: SyncSchema) -> [Int: BasedChange] {
         var changes: [Int: BasedChange] = [:]
         for (index, record) in changeSet.records.enumerated() {
@@ -297,9 +289,7 @@ struct FindContentions {
         return changes
     }
 
-    /// Returns the contended records of a change set with the changes that their author has not seen.
-    ///
-    /// `contended` is by the index of the change.
+    /// Returns the contended records of a change set, with unseen changes; `contended` is by the index of the change.
     func contentions(of changeSet: PendingChangeSet, _ contended: [Int: ContendedRecord], stamp: Stamp) throws
         -> [Contention]
     {
@@ -377,10 +367,7 @@ struct FindContentions {
     }
 }
 
-/// Judges contended records by the policies of their tables.
-///
-/// - Returns: The records in which a policy chose between two values.
-/// - Throws: ``Violation`` with the reasons of a conflict.
+/// Judges contended records, and returns those in which a policy chose between values; throws ``Violation``.
 func judgeAll(
     _ contentions: [Contention],
     by policies: (String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy])

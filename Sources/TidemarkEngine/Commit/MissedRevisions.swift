@@ -2,30 +2,15 @@
 package struct MissedRevisions: Hashable, Sendable {
     /// The device's revision: the range begins after it.
     package let after: Int64
-    /// The last revision of the range.
     package var through: Int64
     /// The most change sets, at least one.
     package let limit: Int
     /// The most bytes of change sets.
     package let bytesMax: Int
     /// Whether the first change set is returned even if it exceeds the byte limit.
-    package let bringsFirst: Bool
-    /// The device that receives its own change sets as author's copies, with temporary ids.
-    ///
-    /// Nil: all change sets are returned as other devices receive them.
-    package let device: String?
-
-    /// Makes a range.
-    package init(
-        after: Int64, through: Int64, limit: Int, bytesMax: Int, bringsFirst: Bool = true, device: String? = nil
-    ) {
-        self.after = after
-        self.through = through
-        self.limit = limit
-        self.bytesMax = bytesMax
-        self.bringsFirst = bringsFirst
-        self.device = device
-    }
+    package var bringsFirst = true
+    /// The device that receives its own change sets as author's copies; nil: all are as other devices receive them.
+    package var device: String?
 }
 
 /// An entry of a zone's log is missing or altered, by a failing disk or by another program.
@@ -33,10 +18,8 @@ package struct MissedRevisions: Hashable, Sendable {
 /// The rows are not affected. The store removes the log up to this entry, as compaction does, and
 /// answers the request again. Devices behind it take a snapshot.
 package struct DamagedLog: Error, Hashable {
-    /// The revision of the entry.
     package let revision: Int64
 
-    /// Makes the error.
     package init(revision: Int64) { self.revision = revision }
 
     /// The log message for the operator.

@@ -6,9 +6,7 @@ package import TidemarkCore
 /// else. So small negative ids are followed in keys and declared references only, and ids of the reserved region in
 /// every column: a generic relation, a log or a column without a foreign key holds a record's id as well.
 package struct Identities {
-    /// The permanent ids that the next new records get.
-    ///
-    /// A value, so that the ids of a change set that is not committed are free again.
+    /// The permanent ids of the next new records; a value, so that ids of an uncommitted change set are free again.
     struct Assigner {
         private struct Table {
             /// The reserved ids, those that are next at the end.
@@ -129,7 +127,7 @@ package struct Identities {
             record.key.utf8.contains(UInt8(ascii: "-"))
         else { return [] }
         let places = schema.layouts[record.table].keyPlaces
-        return keyParts(of: record.key).enumerated().compactMap { part, value in
+        return Value.parts(ofKey: record.key).enumerated().compactMap { part, value in
             guard case .integer(let id) = value, id < 0, let parents = references[places[part]] else { return nil }
             let names = parents.filter { id < schema.tables[$0].lowestID }.map { TemporaryName(table: $0, id: id) }
             return names.isEmpty ? nil : (part, names)
@@ -157,14 +155,9 @@ package struct Identities {
         }
     }
 
-    private func keyParts(of key: String) -> [Value] { Value.parts(ofKey: key) }
-
     // MARK: Renaming
 
-    /// Assigns ids to the new records of a change set.
-    ///
-    /// - Returns: The permanent ids of the new records with temporary ones, in their order.
-    /// - Throws: ``Violation`` when a temporary id stands for two records.
+    /// Assigns ids to new records with temporary ones, in their order; throws ``Violation`` if one is of two records.
     func assign(to changeSet: PendingChangeSet, known: [TemporaryName: Int64], take: (_ table: Int) throws -> Int64)
         throws -> [(name: TemporaryName, id: Int64)]
     {
@@ -177,11 +170,9 @@ package struct Identities {
         return assigned
     }
 
-    /// Replaces the temporary ids of a change set.
+    /// Replaces temporary ids; throws ``Violation`` when one is unknown, or a record is named twice.
     ///
-    /// `requiresAll` refuses unknown ones; else they stay, as in the answer to a refused change set.
-    ///
-    /// - Throws: ``Violation`` when a temporary id is unknown, or a record is named twice.
+    /// Without `requiresAll` unknown ids stay, as in the answer to a refused change set.
     func rename(_ changeSet: inout PendingChangeSet, _ ids: [TemporaryName: Int64], requiresAll: Bool) throws {
         var hasRenamed = false
         for index in changeSet.records.indices {
@@ -220,7 +211,7 @@ package struct Identities {
     {
         let references = keyReferences(of: record)
         guard !references.isEmpty else { return false }
-        var parts = keyParts(of: record.key)
+        var parts = Value.parts(ofKey: record.key)
         var hasRenamed = false
         for (part, names) in references {
             if let id = names.lazy.compactMap({ ids[$0] }).first {
@@ -346,7 +337,6 @@ struct Footprint {
     /// The tables in which a change set frees unique values.
     private var tablesFreeingUniques: Set<Int> = []
 
-    /// Makes the footprint of no change set.
     init(_ rules: Rules) { self.rules = rules }
 
     /// Whether a change set, whose keys are final, neither reads nor writes what others of the footprint write.
@@ -364,7 +354,6 @@ struct Footprint {
         return true
     }
 
-    /// Adds a change set.
     mutating func add(_ changeSet: PendingChangeSet) {
         for record in changeSet.records {
             records.insert(name(record))

@@ -6,7 +6,6 @@ import TidemarkCore
 /// A refused deletion adds the records that refer to it, directly or through others, because the device's cascade may
 /// have deleted them. A refused unique value adds the record that holds it.
 extension GroupRun {
-    /// Refuses a change set, and keeps the verdict.
     mutating func refuse(_ index: Int, for reasons: [ConflictReason], _ turn: inout Turn) throws {
         let request = turn.request
         let envelope = request.changeSets[index]
@@ -59,7 +58,7 @@ extension GroupRun {
     private func name(_ reasons: [ConflictReason], of changeSet: PendingChangeSet, in truth: inout Truth) throws
         -> [ConflictReason]
     {
-        let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
+        let places = schema.places
         for reason in reasons where !reason.key.isEmpty {
             if let place = places[reason.table] { truth.add(RecordID(table: place, key: reason.key), follows: false) }
         }

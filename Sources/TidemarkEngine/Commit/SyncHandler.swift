@@ -1,15 +1,11 @@
 package import TidemarkCore
 
 /// The rules about a request as a whole: who may send it, what it misses, and what its answer repeats.
-///
-/// ``CommitGroup`` narrates the life of a request.
 package struct SyncHandler: Sendable {
     let limits: Limits
 
-    /// Makes a handler with limits.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// The outcome of a change set.
     struct Outcome {
         /// The author's copy; nil if the handler looks it up on demand.
         let body: String?
@@ -23,9 +19,7 @@ package struct SyncHandler: Sendable {
         var verdict: WriteVerdict?
     }
 
-    /// Returns the author and time of a change set.
-    ///
-    /// The time is from the author's clock if its skew is acceptable, else from the server's.
+    /// Returns author and time of a change set, by the author's clock if its skew is acceptable, else the server's.
     func stamp(
         for envelope: SyncRequest.Envelope, of request: SyncRequest, from access: ZoneAccess, clock: inout HybridClock,
         at now: Int64
@@ -36,8 +30,7 @@ package struct SyncHandler: Sendable {
         return Stamp(time: time, device: request.device, user: access.caller.userID)
     }
 
-    /// Whether a stored verdict is about a change set of the caller: of this device, or of another
-    /// device that belongs to the same user.
+    /// Whether a stored verdict is about a change set of this device, or of another one of the same user.
     func isOwn(_ verdict: Verdict, of request: SyncRequest, from caller: Caller) -> Bool {
         guard caller != .local, let device = verdict.device, device != request.device,
             !planted(PlantedBug.recallOfAnybody)
@@ -45,12 +38,9 @@ package struct SyncHandler: Sendable {
         return verdict.owner == nil || verdict.owner == caller.userID
     }
 
-    /// The most related records in a refusal.
-    ///
-    /// A device that wants ids alone keeps the rows beneath its edits, and a client without rows wants none.
+    /// The most related records in a refusal: none for a device that keeps its rows, or a client that has none.
     func relatedMax(_ request: SyncRequest) -> Int { request.echo == .all ? limits.relatedRecordsMax : 0 }
 
-    /// Lends ids of the tables that a request names.
     func lend(_ request: SyncRequest, in transaction: some CommitTransaction) throws -> [String: [LentIDs]] {
         guard request.device != nil, !request.lend.isEmpty else { return [:] }
         guard limits.lendsIDs else { return Dictionary(uniqueKeysWithValues: request.lend.map { ($0, []) }) }
@@ -103,7 +93,6 @@ package struct SyncHandler: Sendable {
         try transaction.compact(to: zone.horizon + min(excess, Int64(limits.compactionStepMax)))
     }
 
-    /// Whether the log exceeds the limit by enough revisions.
     func compactsLog(at zone: ZoneState) -> Bool {
         excess(at: zone).map { $0 >= Int64(max(1, limits.compactionStepMin)) } ?? false
     }
@@ -157,15 +146,12 @@ extension CatchUp {
 
 /// What a transaction knows of a device and a revision; a commit knows it without a query.
 struct KnownState {
-    /// Returns the last exchange with a device.
     let exchange: (String) throws -> Exchange?
-    /// Returns the fingerprint of the zone's rows at a revision.
     let fingerprint: (Int64) throws -> Fingerprint?
 }
 
 /// Checks that refuse a whole request before it has any effect.
 extension SyncHandler {
-    /// Refuses a request that does not match the zone's state.
     func admit(
         _ request: SyncRequest, from caller: Caller, to zone: ZoneState, knowing known: KnownState,
         in transaction: some CommitTransaction
@@ -176,10 +162,7 @@ extension SyncHandler {
         try compareFingerprint(request, against: zone, known)
     }
 
-    /// Refuses a request that names a device of another user.
-    ///
-    /// A device's overruled values, temporary ids and verdicts are its user's alone. Another member who
-    /// learns the device's id can neither read nor delete them.
+    /// Refuses another user's device, whose overruled values, temporary ids and verdicts are its user's alone.
     func checkOwner(_ request: SyncRequest, _ caller: Caller, knowing known: KnownState) throws {
         guard let user = caller.userID, let device = request.device,
             let owner = try known.exchange(device)?.user, owner != user,
@@ -188,7 +171,6 @@ extension SyncHandler {
         throw Self.deviceTaken
     }
 
-    /// The refusal of a device of another user.
     package static let deviceTaken = TidemarkError(
         .deviceTaken, "This device id belongs to another user.",
         fix: "The device takes a new identity and a new snapshot; the outbox is kept.")
@@ -222,18 +204,14 @@ extension SyncHandler {
         }
     }
 
-    /// Refuses a request whose session nonce does not follow the last one that the server answered.
-    ///
-    /// Two files with one identity are detected in this way.
+    /// Refuses a request whose session nonce does not follow the last answered one: two files have one identity.
     private func checkLap(_ request: SyncRequest, _ known: KnownState) throws {
         guard let lap = request.lap, let device = request.device else { return }
         if planted(PlantedBug.believesAnyLap) { return }
         guard lap.follows(try known.exchange(device)?.lap) else { throw Self.identityInUse }
     }
 
-    /// Detects two files with one identity, and a forgotten device, when the request has no lap.
-    ///
-    /// A settled device has applied every revision of its own.
+    /// Detects two files with one identity, or a forgotten device, without a lap: a settled device has its revisions.
     func checkSettled(
         _ request: SyncRequest, _ missed: CatchUp, knowing known: KnownState, in transaction: some CommitTransaction
     ) throws {

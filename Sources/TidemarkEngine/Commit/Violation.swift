@@ -10,18 +10,15 @@ package enum Violation: Error, Hashable, Sendable {
 
 /// One reason of a conflict, an element of the member `reasons`.
 package struct ConflictReason: Hashable, Sendable, Codable {
-    /// The table.
     package let table: String
     /// The record's key in canonical JSON; empty when the database names only the columns.
     package let key: String
     /// The columns that both changes set; empty when the whole record is concerned.
     package let columns: [String]
-    /// The rule.
     package let rule: String
     /// The rule in words.
     package let message: String
 
-    /// Makes a reason.
     package init(table: String, key: String, columns: [String], rule: ConflictRule) {
         self.table = table
         self.key = key
@@ -51,6 +48,25 @@ package struct ConflictReason: Hashable, Sendable, Codable {
     }
 }
 
+extension TidemarkError {
+    /// The refusal of a record by a constraint of its table.
+    package static func constraintViolated(_ reason: String, in table: String?, _ column: String? = nil) -> Self {
+        TidemarkError(
+            .constraintViolated, "The table refuses a record: \(reason).",
+            fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+            place: .init(table: table, column: column))
+    }
+
+    /// The refusal of a record without a value that the device's version of the table does not have.
+    package static func deviceBehind(_ table: String, _ column: String) -> TidemarkError {
+        TidemarkError(
+            .deviceBehind,
+            "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have "
+                + "it.", fix: "Update the app, then retry; or give the column a default at the server.",
+            place: .init(table: table, column: column))
+    }
+}
+
 /// A contended record of an accepted change set in which some values are overruled.
 package struct Overruling: Hashable, Sendable {
     /// The record with both changes.
@@ -59,11 +75,4 @@ package struct Overruling: Hashable, Sendable {
     package let mine: Set<String>
     /// The columns in which the change set replaces a value that its author had not seen.
     package let theirs: Set<String>
-
-    /// Makes an overruling.
-    package init(contention: Contention, mine: Set<String>, theirs: Set<String>) {
-        self.contention = contention
-        self.mine = mine
-        self.theirs = theirs
-    }
 }

@@ -13,8 +13,7 @@ extension GroupRun {
 
     /// Writes change sets that are separate from each other, and stores their revisions.
     ///
-    /// - Throws: ``Violation``, or ``NotSeparate`` when one of several changes records that it does not name; the
-    ///   caller's savepoint undoes the write then.
+    /// - Throws: ``Violation``, or ``NotSeparate`` if one of several changes unnamed records; the caller undoes it.
     mutating func write(_ changeSets: [BuildRevision.Decided]) throws -> [Written] {
         var changeSets = changeSets
         var overruling: Overruling.Images?
@@ -89,7 +88,6 @@ extension GroupRun {
         throw Violation.conflict([ConflictReason(table: table, key: lost.key, columns: [], rule: .parentDeleted)])
     }
 
-    /// Stores the revisions of written change sets.
     private mutating func append(_ builders: [BuildRevision], _ overruling: Overruling.Images?) throws -> [Written] {
         var written: [Written] = []
         var fingerprint = ledger.fingerprints[ledger.state.revision]
@@ -156,15 +154,13 @@ extension Overruling {
 
         /// Reads the rows, and takes the losing values out of the change set.
         init(_ decided: inout BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws {
-            let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
             names = decided.overrulings.compactMap { overruling in
-                places[overruling.contention.table].map { RecordID(table: $0, key: overruling.contention.key) }
+                schema.places[overruling.contention.table].map { RecordID(table: $0, key: overruling.contention.key) }
             }
             before = try zone.rows(names)
             mine = try OverruledValues.drop(decided.overrulings, from: &decided.changeSet, schema)
         }
 
-        /// Returns the overruled values after the write.
         func values(of decided: BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws
             -> OverruledValues
         {

@@ -8,14 +8,9 @@ package import TidemarkCore
 package struct ComparisonHandler: Sendable {
     let limits: Limits
 
-    /// Makes a handler with limits.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a request.
-    ///
-    /// It writes only the server's own bookkeeping.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError``; the caller rolls back then.
+    /// Answers a request, and writes only the server's own bookkeeping; the caller rolls back if it throws.
     package func handle(_ body: [UInt8], in transaction: some CommitTransaction) throws -> String {
         let request = try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
             var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
@@ -57,18 +52,9 @@ package struct ComparisonHandler: Sendable {
     }
 }
 
-/// The result of a comparison of ranges.
 package struct Comparison: Hashable, Sendable {
     /// The indexes of the ranges that differ.
     package let differing: [Int]
-    /// The server's rows of the differing ranges that the device requested, as a change set.
-    ///
-    /// Nil when there are none.
+    /// The server's rows of the differing ranges that the device requested, as a change set; nil for none.
     package let changeSet: String?
-
-    /// Makes a result.
-    package init(differing: [Int], changeSet: String?) {
-        self.differing = differing
-        self.changeSet = changeSet
-    }
 }

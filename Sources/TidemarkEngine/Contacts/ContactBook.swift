@@ -24,14 +24,9 @@ public final class ContactBook: Sendable {
         contacts = Mutex(LeastRecent(countMax: devicesMax))
     }
 
-    /// Records that a device has had an answer, or a message on its stream.
+    /// Records an answer to a device, or a message on its stream; a revision that the server does not know is nil.
     ///
     /// It ignores a sender without a token at a server with users: anybody could fill the disk with devices.
-    ///
-    /// - Parameters:
-    ///   - device: The device.
-    ///   - access: The zone, the sender, and the name that the request states for the device.
-    ///   - revision: The device's revision after the answer; nil if the server does not know it.
     package func record(_ device: String, _ access: ZoneAccess, at revision: Int64?) {
         guard access.caller != .anonymous, device.utf8.count <= Self.deviceBytesMax, !device.utf8.contains(0) else {
             return

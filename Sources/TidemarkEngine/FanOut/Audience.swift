@@ -8,11 +8,8 @@ package struct Audience {
     private struct Seat {
         /// The device that receives changes; nil for a listener that receives revisions only.
         let device: String?
-        /// The zones, in order.
         var zones: [String]
-        /// The revisions that the listener has.
         var lastRevisions: [String: ZoneRevision]
-        /// Whether a heartbeat is due.
         var isBeatDue = false
         /// The version of the user's list of zones that the listener has to learn.
         var list: Int64?
@@ -37,19 +34,13 @@ package struct Audience {
     private var lastNumber = 0
     private(set) var isClosed = false
 
-    /// Makes an empty audience.
-    ///
-    /// - Parameters:
-    ///   - listenersMax: The most listeners at a time.
-    ///   - ticksPerBeat: The ticks between two heartbeats of a listener.
+    /// Makes an empty audience, in which each listener has a heartbeat after `ticksPerBeat` ticks.
     package init(listenersMax: Int, ticksPerBeat: Int) {
         self.listenersMax = listenersMax
         turns = Array(repeating: [], count: max(1, ticksPerBeat))
     }
 
-    /// The number of listeners.
     var count: Int { seats.count }
-    /// The zones that have listeners.
     var zones: [String] { zoneListeners.keys.sorted() }
 
     /// Lowers the most listeners at a time.
@@ -91,7 +82,6 @@ package struct Audience {
     /// Has a listener learn that its user's list of zones has a new version.
     mutating func announce(list version: Int64, to listener: Int) { seats[listener]?.list = version }
 
-    /// Removes a listener.
     package mutating func leave(_ listener: Int) {
         setZones([], of: listener)
         seats[listener] = nil
@@ -104,9 +94,7 @@ package struct Audience {
         return listeners.latest
     }
 
-    /// Records a zone's new revision, with the change that led to it if it is small.
-    ///
-    /// - Returns: The zone's listeners; empty if the revision is not new.
+    /// Records a revision, with the small change that led to it, and returns the listeners; none if it is not new.
     package mutating func publish(_ revision: ZoneRevision, by change: ZoneChange? = nil) -> [Int] {
         guard let zone = zoneListeners[revision.zone], revision.isNews(to: zone.latest) else { return [] }
         zoneListeners[revision.zone]?.latest = revision
@@ -114,9 +102,7 @@ package struct Audience {
         return zone.listeners.sorted()
     }
 
-    /// Advances the time by a tick.
-    ///
-    /// - Returns: The listeners whose heartbeat is due.
+    /// Advances the time by a tick, and returns the listeners whose heartbeat is due.
     mutating func tick() -> [Int] {
         ticks += 1
         let due = turns[ticks % turns.count].sorted()
@@ -124,18 +110,14 @@ package struct Audience {
         return due
     }
 
-    /// Makes a heartbeat due for every listener.
-    ///
-    /// - Returns: All listeners.
+    /// Makes a heartbeat due for every listener, and returns them.
     package mutating func beat() -> [Int] {
         let all = turns.reduce(into: Set<Int>()) { $0.formUnion($1) }.sorted()
         for listener in all { seats[listener]?.isBeatDue = true }
         return all
     }
 
-    /// Closes the audience; each listener receives ``FanOut/Message/bye``.
-    ///
-    /// - Returns: All listeners.
+    /// Closes the audience, and returns the listeners, who receive ``FanOut/Message/bye``.
     mutating func close() -> [Int] {
         isClosed = true
         return seats.keys.sorted()
@@ -167,11 +149,9 @@ package struct Audience {
         return .heartbeat
     }
 
-    /// Whether a listener is still there.
     func contains(_ listener: Int) -> Bool { seats[listener] != nil }
 
-    /// Returns the pushed change if the listener accepts changes, is at the change's base revision,
-    /// and is not its author.
+    /// Returns the pushed change if the listener accepts changes, is at its base revision, and is not its author.
     private func change(for seat: Seat, in zone: String) -> ZoneChange? {
         guard let device = seat.device, let change = zoneListeners[zone]?.change,
             seat.lastRevisions[zone] == change.base, !change.authors.contains(device)
@@ -179,9 +159,7 @@ package struct Audience {
         return change
     }
 
-    /// Returns the revision of the first zone in which it differs from the listener's.
-    ///
-    /// A listener can be ahead: the server may be an older copy of itself.
+    /// Returns the first revision unlike the listener's, also an earlier one: the server may be a copy of itself.
     private func news(for seat: Seat) -> ZoneRevision? {
         for zone in seat.zones {
             if let latest = zoneListeners[zone]?.latest, latest != seat.lastRevisions[zone] { return latest }
@@ -195,18 +173,15 @@ package struct Audience {
 /// It holds the answer that the server gives to a device with the tag ``since``, so such a device
 /// need not send a request. It is created once and shared by all listeners.
 package final class ZoneChange: Sendable {
-    /// The zone's revision before the change.
     package let base: ZoneRevision
     /// The tag of the devices that can apply the change.
     package let since: ZoneTag
-    /// The zone's revision after the change.
     package let end: ZoneRevision
     /// The devices whose change sets it contains; they have them already.
     package let authors: Set<String>
     /// The answer, JSON on one line.
     package let answer: String
 
-    /// Makes a change.
     package init(base: ZoneRevision, since: ZoneTag, end: ZoneRevision, authors: Set<String>, answer: String) {
         self.base = base
         self.since = since
@@ -219,7 +194,5 @@ package final class ZoneChange: Sendable {
 extension ZoneChange: Hashable {
     /// Compares identities: a change is created only once.
     package static func == (a: ZoneChange, b: ZoneChange) -> Bool { a === b }
-
-    /// Hashes the identity.
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }

@@ -6,7 +6,6 @@ package import TidemarkCore
 /// This is the asynchronous shell around ``Audience``. It has one lock, and each listener suspends
 /// the task of its connection. Safe to use from any task or thread.
 public final class FanOut: Sendable {
-    /// A message to a listener.
     package enum Message: Hashable, Sendable {
         /// The zone is at this revision; earlier ones may be skipped.
         case moved(ZoneRevision)
@@ -42,22 +41,18 @@ public final class FanOut: Sendable {
     /// Lowers the most listeners at a time to `listenersMax`, if that is less than the limit.
     package func admit(atMost listenersMax: Int) { state.withLock { $0.audience.admit(atMost: listenersMax) } }
 
-    /// The number of listeners now.
     package var listenerCount: Int { state.withLock(\.audience.count) }
-    /// The zones that have listeners now.
     package var zones: [String] { state.withLock(\.audience.zones) }
 
     // MARK: Publishing
 
-    /// Publishes a durable revision of a zone.
+    /// Publishes a durable revision of a zone, in any order and on any thread; it does not wait.
     ///
-    /// Call it in any order and on any thread; it does not wait. Repeated calls have no effect. The
-    /// next call, or ``SyncService/look(zone:)``, makes up for a lost one.
+    /// Repeated calls have no effect. The next call, or ``SyncService/look(zone:)``, makes up for a lost one.
     package func publish(zone: String, epoch: String, revision: Int64) {
         publish(ZoneRevision(zone: zone, epoch: epoch, revision: revision))
     }
 
-    /// Publishes a zone's revision, with the change that led to it if it is small.
     package func publish(_ revision: ZoneRevision, by change: ZoneChange? = nil) {
         wake { $0.publish(revision, by: change) }
     }
@@ -82,15 +77,10 @@ public final class FanOut: Sendable {
 
     // MARK: Listening
 
-    /// Adds a listener.
+    /// Adds a listener that has `revision`, and with a device receives small changes; it leaves when it is deallocated.
     ///
     /// Then call ``publish(_:by:)`` with the zone's revision: an earlier commit may have been missed.
     ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - revision: The revision that the listener has; nil: none.
-    ///   - device: The device that receives small changes; nil: send revisions only.
-    /// - Returns: The listener. It leaves when it is deallocated.
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
     package func listen(to zone: String, since revision: ZoneRevision? = nil, device: String? = nil)
         throws(TidemarkError) -> Listener
@@ -98,9 +88,7 @@ public final class FanOut: Sendable {
         try enter { $0.join(zone, since: revision, device: device) }
     }
 
-    /// Adds a listener that receives the revisions of several zones; see ``Listener/setZones(_:)``.
-    ///
-    /// - Throws: `unavailable` when there is no room, or the server shuts down.
+    /// Adds a listener of several zones, see ``Listener/setZones(_:)``; throws `unavailable` as for one zone.
     package func listen() throws(TidemarkError) -> Listener { try enter { $0.join() } }
 
     private func enter(_ join: (inout Audience) -> Int?) throws(TidemarkError) -> Listener {
@@ -179,14 +167,10 @@ package final class Listener: Sendable {
 
     deinit { fanOut.leave(number) }
 
-    /// Waits for the next message; nil when the listener has left or the task is cancelled.
-    ///
-    /// One task at a time may wait. After ``FanOut/Message/bye`` it returns nil.
+    /// Waits for the next message, in one task at a time; nil after ``FanOut/Message/bye``, a leave or a cancellation.
     package func next() async -> FanOut.Message? { await fanOut.next(for: number) }
 
-    /// Changes the zones whose revisions the listener receives.
-    ///
-    /// Then publish the revisions of the new ones: earlier commits may have been missed.
+    /// Changes the listener's zones; then publish the revisions of new ones: earlier commits may have been missed.
     package func setZones(_ zones: Set<String>) { fanOut.setZones(zones, of: number) }
 
     /// Sends the listener that its user's list of zones has a new version.
@@ -217,10 +201,8 @@ package final class Announcements: Sendable {
     /// Publishes revisions only, until ``start(_:)``.
     package init(_ fanOut: FanOut) { self.fanOut = fanOut }
 
-    /// Begins to publish changes.
     package func start(_ read: @escaping Read) { state.withLock { $0.read = read } }
 
-    /// Whether a zone has listeners.
     package func hasListeners(in zone: String) -> Bool { fanOut.zones.contains(zone) }
 
     /// Publishes a zone's revision; returns at once.

@@ -13,8 +13,7 @@ package final class GroupCommitter: Sendable {
     /// returns results for the first requests only, and the rest join the next group. Throws when
     /// the transaction failed; every request of the group gets the error. At most one call runs at
     /// a time for a zone. It is never cancelled, even if a client disconnects.
-    package typealias Commit =
-        @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws -> [ZoneResult]
+    package typealias Commit = @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws -> [ZoneResult]
 
     private struct Waiter {
         let request: ZoneRequest
@@ -32,12 +31,6 @@ package final class GroupCommitter: Sendable {
     private let commit: Commit
     private let state = Mutex(State())
 
-    /// Makes a committer.
-    ///
-    /// - Parameters:
-    ///   - limits: The bounds of a group.
-    ///   - metrics: Records every group.
-    ///   - commit: Runs a group in a transaction.
     package init(limits: Limits, metrics: ServerMetrics, commit: @escaping Commit) {
         bounds = .init(entriesMax: limits.groupRequestsMax, bytesMax: limits.groupBytesMax)
         self.metrics = metrics
@@ -46,9 +39,7 @@ package final class GroupCommitter: Sendable {
 
     /// Answers a request in the zone's next group, and returns when its effects are durable.
     ///
-    /// - Throws: The error that refuses the request or fails the group's transaction. Throws
-    ///   `CancellationError` if the task is cancelled before the group starts; the request then had
-    ///   no effect.
+    /// - Throws: The error of the request or its group; `CancellationError` without effect if cancelled before.
     package func answer(_ request: ZoneRequest, zone: String) async throws -> ZoneAnswer {
         let ticket = state.withLock { state in
             state.lastTicket += 1
@@ -129,14 +120,11 @@ package final class GroupCommitter: Sendable {
 /// all waiting entries in order of arrival, up to the bounds. So no request waits for others to
 /// arrive, and none overtakes another.
 package struct GroupQueue<Entry> {
-    /// The limits of one group.
     package struct Bounds: Hashable, Sendable {
-        /// The most entries.
         package let entriesMax: Int
         /// The most bytes; one entry alone may be more.
         package let bytesMax: Int
 
-        /// Makes bounds.
         package init(entriesMax: Int, bytesMax: Int) {
             self.entriesMax = max(1, entriesMax)
             self.bytesMax = bytesMax
@@ -156,13 +144,10 @@ package struct GroupQueue<Entry> {
     private var waiting: [Position] = []
     private var inFlight: [Position] = []
 
-    /// Makes an empty queue.
     package init(bounds: Bounds) { self.bounds = bounds }
 
-    /// The number of waiting entries.
     package var count: Int { waiting.count }
 
-    /// Appends an entry behind all others.
     package mutating func append(_ entry: Entry, bytes: Int, ticket: Ticket) {
         waiting.append(Position(ticket: ticket, entry: entry, bytes: bytes))
     }
@@ -199,7 +184,6 @@ extension GroupQueue.Position: Sendable where Entry: Sendable {}
 
 /// A request that waits for a zone's next commit.
 public struct ZoneRequest: Sendable {
-    /// The kind of a request, with its content.
     package enum Kind: Sendable {
         /// A round of synchronisation, JSON.
         case sync([UInt8])
@@ -209,12 +193,9 @@ public struct ZoneRequest: Sendable {
         case fingerprints([UInt8])
     }
 
-    /// The kind, with the content.
     package let kind: Kind
-    /// The rights of its sender.
     package let access: ZoneAccess
 
-    /// Makes a request.
     package init(_ kind: Kind, access: ZoneAccess) {
         self.kind = kind
         self.access = access
@@ -234,7 +215,6 @@ public struct ZoneRequest: Sendable {
 
 /// The answer to a request, sent after its group is committed.
 public struct ZoneAnswer: Hashable, Sendable {
-    /// The content of an answer.
     package enum Content: Hashable, Sendable {
         /// A text, JSON.
         case text([UInt8])
@@ -242,7 +222,6 @@ public struct ZoneAnswer: Hashable, Sendable {
         case writes(Result<[WriteAnswer], Problem>)
     }
 
-    /// The content for the sender.
     package let content: Content
     /// The counts of a request with change sets, or for them; nil for any other request.
     package let tally: SyncTally?
@@ -251,7 +230,6 @@ public struct ZoneAnswer: Hashable, Sendable {
     /// The device's revision after the answer; nil for a question.
     package let revision: Int64?
 
-    /// Makes an answer.
     package init(_ content: Content, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
         self.content = content
         self.tally = tally
@@ -259,7 +237,6 @@ public struct ZoneAnswer: Hashable, Sendable {
         self.revision = revision
     }
 
-    /// Makes an answer of a text.
     package init(text: String, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
         self.init(.text(Array(text.utf8)), tally: tally, device: device, revision: revision)
     }
@@ -275,13 +252,11 @@ package typealias ZoneResult = Result<ZoneAnswer, any Error>
 package struct SyncTally: Hashable, Sendable {
     /// The change sets that became revisions.
     package var accepted = 0
-    /// The change sets that were refused as conflicts.
     package var conflicts = 0
     /// The change sets that had a stored verdict.
     package var repeats = 0
     /// How many revisions the device was behind the zone; nil for a question.
     package var lag: Int64?
 
-    /// Makes a tally of zeros.
     package init() {}
 }

@@ -60,31 +60,18 @@ public struct ServerMetrics: Sendable {
             .set(1)
     }
 
-    /// Counts a damaged log entry.
     package func recordDamagedLog() { damagedLogs.increment() }
-
-    /// Changes the number of requests in flight.
     package func changeInFlight(by count: Int) { inFlight.change(by: count) }
-
     /// Changes the number of bytes accounted to requests and answers in flight.
     package func changeMemory(by bytes: Int) { memory.change(by: bytes) }
-
-    /// Counts a request that was refused for lack of memory.
     package func recordMemoryRefusal() { memoryRefusals.increment() }
-
-    /// Sets the number of listeners.
     func setListeners(_ count: Int) { listeners.set(count) }
-
     /// Counts a request for news as a hit or a miss of the cache in memory.
     package func recordLookup(isHit: Bool) { (isHit ? cacheHits : cacheMisses).increment() }
-
     /// Records how far behind a device was that the cache in memory answered.
     package func recordPull(lag revisions: Int64) { lag.record(revisions) }
-
     /// Counts a load of change sets as a hit or a miss of the shared cache.
     package func recordSharedLookup(isHit: Bool) { (isHit ? sharedHits : sharedMisses).increment() }
-
-    /// Changes the number of requests that wait for a commit of their zone.
     func changeWaiting(by count: Int) { waiting.change(by: count) }
 
     /// Records an answered or abandoned request; `status` is `gone` when its client disconnected.
@@ -94,13 +81,11 @@ public struct ServerMetrics: Sendable {
         ).recordNanoseconds(duration.nanoseconds)
     }
 
-    /// Counts a request that was answered with an error.
     package func recordRefusal(_ code: ErrorCode) {
         Counter(label: MetricDefinition.refusals.name, dimensions: [("code", code.rawValue)], factory: factory)
             .increment()
     }
 
-    /// Records the end of a group's transaction.
     func recordCommit(_ result: Result<[ZoneResult], any Error>, in duration: Duration) {
         guard case .success(let results) = result else {
             failedCommits.increment()
@@ -134,7 +119,6 @@ extension Duration {
 
 /// A metric's name, meaning and shape, as monitoring sees it.
 public struct MetricDefinition: Hashable, Sendable {
-    /// The type of a metric.
     package enum Kind: Hashable, Sendable {
         /// Only grows, until the process restarts.
         case counter
@@ -148,15 +132,10 @@ public struct MetricDefinition: Hashable, Sendable {
     package let name: String
     /// The description in one sentence.
     package let help: String
-    /// The type.
     package let kind: Kind
-    /// The names of the labels.
-    ///
-    /// Each label has few values, fixed in the program. A label never has a value that a client
-    /// chooses, such as a zone or a device.
+    /// The names of the labels, each with few values fixed in the program: never one that a client chooses.
     package let labels: [String]
 
-    /// Makes a definition.
     package init(_ name: String, _ kind: Kind, labels: [String] = [], help: String) {
         self.name = name
         self.kind = kind

@@ -16,7 +16,6 @@ struct ComponentNames: Sendable {
     /// A reference to a component of a table: `part` of `player` is `player.part`.
     func reference(_ table: String, _ part: String? = nil) -> JSONTree { Self.reference(name(table, part)) }
 
-    /// The name of a component of a table.
     func name(_ table: String, _ part: String? = nil) -> String { self[table] + (part.map { ".\($0)" } ?? "") }
 
     /// A reference to a schema that all tables share.

@@ -10,7 +10,6 @@ indirect enum JSONTree: Sendable {
 
     typealias Member = (name: String, value: JSONTree)
 
-    /// Makes an array of texts.
     static func strings(_ texts: [String]) -> JSONTree { .array(texts.map { .string($0) }) }
 
     /// The members of an object; none of another value.
@@ -140,12 +139,8 @@ extension JSONTree: ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral, E
     ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral
 {
     init(dictionaryLiteral members: (String, JSONTree)...) { self = .object(members.map { ($0, $1) }) }
-
     init(arrayLiteral elements: JSONTree...) { self = .array(elements) }
-
     init(stringLiteral text: String) { self = .string(text) }
-
     init(integerLiteral number: Int64) { self = .integer(number) }
-
     init(booleanLiteral isTrue: Bool) { self = .boolean(isTrue) }
 }

@@ -9,19 +9,13 @@ package struct OpenAPIDocument: Sendable {
     private let prefix: String
     private let routes: Set<String>
 
-    /// Creates the description of a schema.
-    ///
-    /// - Parameters:
-    ///   - schema: The zone's tables.
-    ///   - prefix: The path before all paths, percent-encoded: empty, or `/zones/NAME`.
-    ///   - routes: The server's routes beneath the prefix, such as `GET /tables/{table}`.
+    /// `prefix` is empty or `/zones/NAME`, percent-encoded; `routes` are those beneath it, as `GET /tables/{table}`.
     package init(_ schema: SyncSchema, prefix: String, routes: Set<String>) {
         self.schema = schema
         self.prefix = prefix
         self.routes = routes
     }
 
-    /// The document as JSON.
     package var json: String {
         let components = ComponentNames(schema)
         let tables = schema.tables.sorted { $0.name < $1.name }

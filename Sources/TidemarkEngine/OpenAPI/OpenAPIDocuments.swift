@@ -1,8 +1,6 @@
 import Synchronization
 
-/// The latest documents, so that the server renders each once.
-///
-/// Safe to use from any task. Requests for a document that another one renders wait for it.
+/// The latest documents, each rendered once, while other requests for it wait; safe to use from any task.
 package final class OpenAPIDocuments: Sendable {
     /// The facts on which a document depends, besides the program.
     package struct Key: Hashable, Sendable {

@@ -98,7 +98,6 @@ struct TableParts {
 
     // MARK: Schemas
 
-    /// The columns that a new record needs.
     private var needed: [SyncedTable.Column] {
         table.columns.filter { column in
             let isKey = table.key.contains(column.name)

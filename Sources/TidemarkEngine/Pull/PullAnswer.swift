@@ -2,7 +2,6 @@ package import TidemarkCore
 
 /// The result of an attempt to answer from memory.
 package enum FromMemory<Answer: Hashable & Sendable>: Hashable, Sendable {
-    /// The answer.
     case answer(Answer)
     /// The caller has to load these revisions first.
     case load(ClosedRange<Int64>)
@@ -10,7 +9,6 @@ package enum FromMemory<Answer: Hashable & Sendable>: Hashable, Sendable {
     case ask
 }
 
-/// The result for a sync request.
 package typealias PullAnswer = FromMemory<SyncAnswer>
 
 extension ZoneTag {
@@ -35,9 +33,7 @@ extension RecentChangeSets {
         return outcome
     }
 
-    /// Returns the change from a revision to the zone's latest, as an answer to push to devices.
-    ///
-    /// If these revisions have notes of overruled values, the devices have to send a request.
+    /// Returns the change from a revision to the latest, to push; with notes of overruled values, devices have to ask.
     package func change(after base: ZoneRevision, at head: ZoneHead, limits: Limits) -> FromMemory<ZoneChange> {
         guard base.epoch == head.state.epoch, base.revision < head.state.revision,
             head.lastNoteRevision.map({ $0 <= base.revision }) ?? true
@@ -61,8 +57,7 @@ extension RecentChangeSets {
 
     /// Answers a request without change sets, with the same bytes as ``TidemarkEngine/SyncHandler``.
     ///
-    /// It leaves other requests to the handler: a request that does not match the zone's state, a
-    /// device with notes, a forgotten device, or a copied device file.
+    /// It leaves others to the handler: of another state of the zone, with notes, or of a forgotten or copied device.
     package func answer(_ request: SyncRequest, at head: ZoneHead, limits: Limits) -> PullAnswer {
         let zone = head.state
         let revisionsMax = min(request.limit ?? .max, limits.revisionsPerAnswerMax)

@@ -9,9 +9,7 @@ package import TidemarkCore
 package final class Pulls: Sendable {
     /// Reads a zone's head for a device; nil if the store has to write something first.
     package typealias Head = @Sendable (_ zone: String, _ device: String?) async throws -> ZoneHead?
-    /// Loads consecutive change sets up to the end of a range, oldest first.
-    ///
-    /// It loads the whole range, or the last part that fits into `bytesMax`.
+    /// Loads consecutive change sets up to the end of a range, oldest first: all, or the last part within `bytesMax`.
     package typealias Load =
         @Sendable (_ zone: String, _ range: ClosedRange<Int64>, _ bytesMax: Int) async throws -> [RecentChangeSet]
 
@@ -24,9 +22,7 @@ package final class Pulls: Sendable {
     private let bytesMax = RecentChangeSets.Bounds().bytesMax
     private let zones = Mutex(RecentZones())
 
-    /// Makes a shell around a store's two functions and a cache shared with other nodes.
-    ///
-    /// `contacts` records the devices of the answers.
+    /// `shared` is a cache shared with other nodes; `contacts` records the devices of the answers.
     package init(
         limits: Limits, metrics: ServerMetrics, contacts: ContactBook, shared: (any SharedChangeSets)? = nil,
         head: @escaping Head, load: @escaping Load
@@ -40,8 +36,6 @@ package final class Pulls: Sendable {
     }
 
     /// Answers a request; nil when only the store can.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     package func answer(_ request: ZoneRequest) async throws -> ZoneAnswer? {
         let limits = limits
         guard case .sync(let text) = request.kind, let pull = try PullRequests.read(text, limits: limits) else {
@@ -70,8 +64,7 @@ package final class Pulls: Sendable {
         return .answer(Array(answer.text.utf8), end)
     }
 
-    /// Returns the change from a revision to the zone's latest; nil if it is not available or not
-    /// small.
+    /// Returns the change from a revision to the zone's latest; nil if it is not available or not small.
     package func change(after base: ZoneRevision) async throws -> ZoneChange? {
         let limits = limits
         return try await answer(to: nil, zone: base.zone) { $0.change(after: base, at: $1, limits: limits) }
@@ -126,8 +119,6 @@ package enum PullRequests {
     private static let noChangeSets = Array(#""changeSets":[]"#.utf8)
 
     /// Reads a request; nil when it has change sets or a lap.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is refused.
     package static func read(_ body: [UInt8], limits: Limits) throws(TidemarkError) -> SyncRequest? {
         guard mayBePull(body) else { return nil }
         return try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) -> SyncRequest? in
@@ -136,10 +127,9 @@ package enum PullRequests {
         }
     }
 
-    /// Whether the bytes of a body may be a request without change sets and lap.
+    /// Whether a body may be a request without change sets and lap, whose member names are unescaped.
     ///
-    /// Member names are unescaped, so a body without `"lap"` has no lap. If a client formats an
-    /// empty `changeSets` differently, the store gives the same answer.
+    /// If a client formats an empty `changeSets` differently, the store gives the same answer.
     private static func mayBePull(_ body: [UInt8]) -> Bool {
         body.count <= bytesMax && !body.contain(lap) && (body.contain(noChangeSets) || !body.contain(changeSets))
     }

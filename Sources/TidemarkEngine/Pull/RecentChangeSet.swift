@@ -6,7 +6,6 @@ package import TidemarkCore
 /// history: it is a hash of the change set and the previous chain, so the latest chain covers every
 /// earlier byte. A cached run is trusted if it ends in the chain that the database has.
 package struct RecentChangeSet: Hashable, Sendable, Codable {
-    /// The revision.
     package let revision: Int64
     /// The author's device; nil for a program on the server.
     package let device: String?
@@ -17,7 +16,6 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
     /// The change set, JSON.
     package let body: String
 
-    /// Makes a change set.
     package init(revision: Int64, device: String?, fingerprint: Fingerprint?, chain: String, body: String) {
         self.revision = revision
         self.device = device
@@ -31,7 +29,6 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         self.init(revision: revision, device: nil, fingerprint: fingerprint, chain: chain ?? "", body: "")
     }
 
-    /// Whether the entry has the change set itself.
     package var hasBody: Bool { !body.isEmpty }
 
     /// Whether this entry continues a history with the chain `previous`.
@@ -49,7 +46,6 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
 
 /// A zone's state, as far as requests without change sets need it.
 package struct ZoneHead: Hashable, Sendable {
-    /// The zone's state.
     package let state: ZoneState
     /// The fingerprint of the zone's rows, if it is known.
     package let fingerprint: Fingerprint?
@@ -60,7 +56,6 @@ package struct ZoneHead: Hashable, Sendable {
     /// The latest revision with a note for any device.
     package let lastNoteRevision: Int64?
 
-    /// Makes a head.
     package init(
         state: ZoneState, fingerprint: Fingerprint?, chain: String, hasMessages: Bool, lastNoteRevision: Int64? = nil
     ) {

@@ -30,7 +30,6 @@ package actor ReaderPlaces {
         self.init(places, share: places / 2)
     }
 
-    /// Runs `body` in a place.
     package nonisolated func run<Result: Sendable>(for reader: Reader, _ body: () async throws -> Result) async throws
         -> Result
     {
@@ -67,7 +66,6 @@ package actor ReaderPlaces {
 }
 
 extension ReaderPlaces.Reader {
-    /// The reader of a decided request.
     package init(_ access: ZoneAccess) {
         switch access.caller {
         case .local: self = .anybody

@@ -17,7 +17,6 @@ package actor SharedDigest {
 
     private var computing: Computing?
 
-    /// Creates one that computes nothing yet.
     package init() {}
 
     /// Returns a digest of a zone's rows at a state or a later one.

@@ -2,9 +2,7 @@ package import TidemarkCore
 
 /// The ranges of keys in a request to compare rows.
 extension RangeRows {
-    /// Compares ranges of a device with the store's rows.
-    ///
-    /// `changeSet` renders rows of the store.
+    /// Compares ranges of a device with the store's rows, which `changeSet` renders.
     package func compare(_ ranges: [KeyRange], limits: Limits, changeSet: ([RecordID]) throws -> String) throws
         -> Comparison
     {

@@ -5,15 +5,12 @@ package struct RangeRows {
     let schema: SyncSchema
     private let sums: (FingerprintQuery) throws -> [RowSum]
 
-    /// Makes those of a transaction.
     init(of transaction: some CommitTransaction) {
         schema = transaction.schema
         sums = transaction.fingerprints
     }
 
-    /// Counts and fingerprints the rows in each range.
-    ///
-    /// The ranges of one table are in the order of keys, and do not overlap.
+    /// Counts and fingerprints the rows in each range; those of a table are in the order of keys, without overlaps.
     package func measure(_ ranges: [KeyRange]) throws -> [KeyRange] {
         var measured = ranges.map { KeyRange(table: $0.table, from: $0.from, to: $0.to) }
         for (table, indexes) in indexes(of: ranges) {
@@ -25,7 +22,6 @@ package struct RangeRows {
         return measured
     }
 
-    /// Returns the records in the ranges.
     package func names(in ranges: [KeyRange]) throws -> [RecordID] {
         var names: [RecordID] = []
         var known: Set<RecordID> = []
@@ -45,5 +41,24 @@ package struct RangeRows {
             let own = ranges.indices.filter { ranges[$0].table == table.name }
             return own.isEmpty ? nil : (table, own)
         }
+    }
+}
+
+extension Optional where Wrapped == KeyRange.Bound {
+    /// The bound as JSON, for the statements of both stores.
+    package var json: String {
+        switch self {
+        case .integer(let key)?: String(key)
+        case .json(let key)?: JSONText.quote(key)
+        case nil: "null"
+        }
+    }
+}
+
+extension RowQuery {
+    /// Makes a question for rows that a filter selects, without a bound of bytes.
+    package init(_ table: SyncedTable, where filter: RowFilter?, limit: Int) {
+        self.init(table, limit: limit, bytesMax: 0)
+        self.filter = filter
     }
 }

@@ -16,9 +16,7 @@ package import TidemarkCore
 /// NULL, which the store runs one after another until it has enough rows. Each is a range of an index over the
 /// columns and the key, so a page costs the same wherever it begins.
 package struct RowSQL<Dialect: RowDialect> {
-    /// A statement and its parameters.
     package struct Statement: Hashable, Sendable {
-        /// The text.
         package let sql: String
         /// The parameters, in the order of their placeholders.
         package let arguments: [String]
@@ -28,7 +26,6 @@ package struct RowSQL<Dialect: RowDialect> {
     private let query: RowQuery
     private var arguments: [String] = []
 
-    /// Creates a builder.
     package init(_ query: RowQuery, in dialect: Dialect) {
         self.query = query
         self.dialect = dialect
@@ -50,9 +47,7 @@ package struct RowSQL<Dialect: RowDialect> {
     package static func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, in dialect: Dialect) throws
         -> Statement
     {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
-        var builder = RowSQL(query, in: dialect)
+        var builder = RowSQL(RowQuery(table, where: filter, limit: max), in: dialect)
         let condition = try builder.condition(.beginning)
         return Statement(
             sql: "SELECT count(*) FROM (SELECT 1 AS one FROM \(dialect.from)\(condition) LIMIT \(max + 1)) AS counted",
@@ -63,9 +58,7 @@ package struct RowSQL<Dialect: RowDialect> {
     package static func condition(
         _ filter: RowFilter?, on table: SyncedTable, after arguments: [String], in dialect: Dialect
     ) throws -> Statement {
-        var query = RowQuery(table, limit: 0, bytesMax: 0)
-        query.filter = filter
-        var builder = RowSQL(query, in: dialect)
+        var builder = RowSQL(RowQuery(table, where: filter, limit: 0), in: dialect)
         builder.arguments = arguments
         let condition = try builder.condition(.beginning)
         return Statement(sql: condition, arguments: builder.arguments)
@@ -227,11 +220,7 @@ package struct RowSQL<Dialect: RowDialect> {
 ///
 /// The listed table has the alias `app_row`. Values reach the statement as parameters only.
 package protocol RowDialect {
-    /// A value in canonical JSON, to compare with ``operand(_:)`` of a column.
-    ///
-    /// `index` is the number of its parameter, counted from 0.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidValue`` if the column's type has no such value.
+    /// A value in canonical JSON to compare with ``operand(_:)``, as parameter `index` from 0; throws `invalidValue`.
     func value(_ json: String, of column: SyncedTable.Column, at index: Int) throws -> BoundSQL
     /// A column, compared and ordered by value, and text by bytes.
     func operand(_ column: SyncedTable.Column) -> String
@@ -241,13 +230,9 @@ package protocol RowDialect {
     func like(_ column: SyncedTable.Column, _ pattern: String, at index: Int) -> BoundSQL
     /// Whether ``operand(_:)`` may be NULL.
     func mayBeNull(_ column: SyncedTable.Column) -> Bool
-    /// Whether rows with NULL in the first column of an order need a statement of their own.
-    ///
-    /// The usual index in PostgreSQL has NULL above every value, so it serves either side, but not both.
+    /// Whether NULL in an order's first column needs its own statement: PostgreSQL's index serves one side, not both.
     var readsNullApart: Bool { get }
-    /// The words after a column in `ORDER BY`: the direction, with NULL below every value.
-    ///
-    /// `isUniform` says that either all rows have NULL there, or none.
+    /// The words after a column in `ORDER BY`, with NULL lowest; `isUniform`: all rows have NULL there, or none.
     func direction(of column: SyncedTable.Column, isDescending: Bool, isUniform: Bool) -> String
     /// A column's value as canonical JSON, as a cut value if it has more characters than the maximum.
     func json(_ column: SyncedTable.Column, charactersMax: Int?) -> String
@@ -261,18 +246,14 @@ package protocol RowDialect {
     var scope: String? { get }
     /// `FROM` for the records that have one of the keys, in any spelling of a key's canonical JSON.
     func from(keys: [String], at index: Int) throws -> BoundSQL
-    /// The statement that reads the rows of a selection.
     func statement(_ selection: RowSelection) -> String
 }
 
 /// SQL with one parameter, and the parameter's value.
 package struct BoundSQL: Hashable, Sendable {
-    /// The SQL.
     package let sql: String
-    /// The value.
     package let argument: String
 
-    /// Creates SQL with its parameter.
     package init(_ sql: String, _ argument: String) {
         self.sql = sql
         self.argument = argument
@@ -281,7 +262,6 @@ package struct BoundSQL: Hashable, Sendable {
 
 /// The parts of a statement that reads rows.
 package struct RowSelection: Hashable, Sendable {
-    /// The selected expressions.
     package let cells: [String]
     /// `FROM` and its conditions.
     package let source: String
@@ -297,10 +277,8 @@ package struct CollectRows {
     /// Where a row's cells have the values of its place.
     private let places: [Int]
     private var bytes = 0
-    /// The page so far.
     package private(set) var page = RowPage(rows: [], hasMore: false)
 
-    /// Creates an empty page.
     package init(_ query: RowQuery) {
         self.query = query
         let further = query.furtherColumns
@@ -312,9 +290,7 @@ package struct CollectRows {
     /// Notes that the store has left out rows beyond the page's bytes.
     package mutating func endEarly() { page.hasMore = true }
 
-    /// Adds a row with the values that ``RowSQL`` selects.
-    ///
-    /// - Returns: Whether the page has room for another one.
+    /// Adds a row with the values that ``RowSQL`` selects, and returns whether the page has room for another one.
     package mutating func take(key: String, revision: Int64, cells: [String]) -> Bool {
         let row = RowText(
             key: key, cells: cells.count == query.columns.count ? cells : Array(cells.prefix(query.columns.count)),

@@ -14,9 +14,7 @@ package enum DeltaChoice {
         base.epoch == epoch && base.revision >= horizon && base.revision < revision
     }
 
-    /// Whether the zone has enough rows for a delta of `changed` records to be worthwhile.
-    ///
-    /// `count` counts a table's rows up to `most`, so no more rows are read than necessary.
+    /// Whether a delta of `changed` records is worthwhile; `count` counts a table's rows up to `most`, to read no more.
     package static func isWorthwhile(
         changed: Int64, in tables: [SyncedTable], count: (_ table: SyncedTable, _ most: Int64) throws -> Int64
     ) rethrows -> Bool {

@@ -10,7 +10,6 @@ package actor SnapshotCache {
     /// Builds a snapshot at a path; nil when the zone has rows without a revision.
     package typealias Build = @Sendable (_ path: String) async throws -> SnapshotFile?
 
-    /// A build in progress.
     private struct Building {
         let state: ZoneState
         let task: Task<SnapshotFile?, any Error>
@@ -22,13 +21,7 @@ package actor SnapshotCache {
     private var builds = 0
     private var building: Building?
 
-    /// Keeps files beside a path, and removes leftovers of killed servers.
-    ///
-    /// - Parameters:
-    ///   - path: The path of the zone's file, even if there is no such file.
-    ///   - claim: The claim on the folder, if several zones share it.
-    ///   - retentionMilliseconds: How long an older file stays after its last use.
-    ///   - now: The wall clock, in milliseconds since 1970.
+    /// Keeps files beside `path`, where no file need be, and removes leftovers; zones of one folder share `claim`.
     package init(
         besides path: String, claim: SnapshotClaim? = nil,
         retentionMilliseconds: Int64 = SnapshotShelf.retentionMillisecondsDefault,
@@ -47,14 +40,11 @@ package actor SnapshotCache {
         place.leave()
     }
 
-    /// Returns a snapshot at a state of the zone, building it if necessary.
+    /// Returns a snapshot at a state of the zone, or one at most `behind` older; nil for rows without a revision.
     ///
-    /// Returns nil when the zone has rows without a revision. A file that is at most `behind`
-    /// revisions older is sufficient. When it is more than half of that behind, the next build
-    /// starts in the background. If that build fails, the next caller tries again.
-    ///
-    /// One build runs at a time. Callers that arrive meanwhile wait for it. If its file is too old
-    /// for them, they share the next build.
+    /// When a file is more than half of that behind, the next build starts in the background. If that build fails, the
+    /// next caller tries again. One build runs at a time: callers that arrive meanwhile wait for it, and share the next
+    /// one if its file is too old for them.
     package func snapshot(at state: ZoneState, behind: Int64 = 0, build: @escaping Build) async throws -> SnapshotFile?
     {
         while true {
@@ -100,7 +90,6 @@ package actor SnapshotCache {
         return file
     }
 
-    /// Returns the file of a tag if it still exists.
     package func snapshot(tag: String) -> SnapshotFile? {
         remove(shelf.expire(at: now()))
         guard let file = onDisk(shelf.file(tag: tag)) else { return nil }
@@ -108,9 +97,7 @@ package actor SnapshotCache {
         return file
     }
 
-    /// Builds a delta for one device, at its own path; nil when a full snapshot is better.
-    ///
-    /// The file is removed when it is released.
+    /// Builds a delta for one device at its own path, until its release; nil when a full snapshot is better.
     package func delta(since revision: Int64, at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
     {
         builds += 1

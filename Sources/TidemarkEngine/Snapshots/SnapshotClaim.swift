@@ -7,7 +7,6 @@ import Synchronization
 /// where process ids do not. So snapshot files without a locked claim are leftovers. Safe to use
 /// from any thread.
 package final class SnapshotClaim: Sendable {
-    /// The folder of the files.
     let folder: String
     /// Identifies the store's files among all others; it contains no full stop.
     let token = ProcessInfo.processInfo.globallyUniqueString
@@ -22,9 +21,7 @@ package final class SnapshotClaim: Sendable {
 
     deinit { release() }
 
-    /// Locks the claim.
-    ///
-    /// If it cannot create the file, building a snapshot fails, too, and reports the error.
+    /// Locks the claim; if it cannot create the file, building a snapshot fails, too, and reports the error.
     func hold() {
         descriptor.withLock { descriptor in
             guard descriptor == nil else { return }

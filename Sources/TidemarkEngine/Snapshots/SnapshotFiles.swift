@@ -16,7 +16,6 @@ extension SnapshotFile {
     }
 }
 
-/// Removes a file if it exists.
 package func removeIfThere(_ path: String) {
     guard FileManager.default.fileExists(atPath: path) else { return }
     do { try FileManager.default.removeItem(atPath: path) } catch {

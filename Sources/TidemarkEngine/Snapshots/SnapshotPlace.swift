@@ -34,6 +34,5 @@ struct SnapshotPlace: Sendable {
         }
     }
 
-    /// Releases the claim after all files are removed.
     func leave() { claim.release() }
 }

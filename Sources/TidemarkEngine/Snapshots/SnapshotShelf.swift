@@ -7,7 +7,6 @@ package struct SnapshotShelf {
     /// How long an older file stays after its last use, by default: 10 minutes.
     package static let retentionMillisecondsDefault: Int64 = 600_000
 
-    /// The newest file.
     package private(set) var current: SnapshotFile?
     /// The schema hash of the newest file.
     private var schema: String?
@@ -15,16 +14,12 @@ package struct SnapshotShelf {
     private var readers: [SnapshotFile: Int] = [:]
     private var older: (file: SnapshotFile, until: Int64)?
 
-    /// Makes an empty shelf.
-    ///
     /// An older file stays for `retentionMilliseconds` after its last use.
     package init(retentionMilliseconds: Int64 = SnapshotShelf.retentionMillisecondsDefault) {
         self.retentionMilliseconds = retentionMilliseconds
     }
 
-    /// Returns the newest file if a device can start from it.
-    ///
-    /// It must be at most `behind` revisions older than the zone, and the log must reach back to it.
+    /// Returns the newest file if it is at most `behind` revisions older than the zone, and the log reaches back to it.
     package func current(at state: ZoneState, behind: Int64) -> SnapshotFile? {
         guard let current, current.epoch == state.epoch, schema == state.schema,
             current.revision >= max(state.revision - behind, state.horizon)
@@ -32,7 +27,6 @@ package struct SnapshotShelf {
         return current
     }
 
-    /// Returns the file of a tag, if the shelf has it.
     package func file(tag: String) -> SnapshotFile? { files.first { $0.tag == tag } }
 
     /// Adds a new file as the newest, unless the shelf has a newer one.
@@ -78,7 +72,6 @@ package struct SnapshotShelf {
         readers[file] = nil
     }
 
-    /// Drops all files.
     package mutating func clear() -> [String] {
         let paths = Set(files.map(\.path)).sorted()
         self = SnapshotShelf(retentionMilliseconds: retentionMilliseconds)

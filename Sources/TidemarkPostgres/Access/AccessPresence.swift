@@ -1,8 +1,6 @@
 /// Looks into a database for users, and changes nothing.
 package enum AccessPresence {
-    /// Whether the database has users.
-    ///
-    /// - Throws: ``PostgresFailure``.
+    /// Whether the database has users; throws ``PostgresFailure``.
     package static func hasUsers(address: String) async throws -> Bool {
         try await pool(address).run { pg in
             guard try pg.text("SELECT to_regclass('tidemark.tidemark_user')") != nil else { return false }
@@ -10,9 +8,7 @@ package enum AccessPresence {
         }
     }
 
-    /// Returns the database's zones; empty if no server has served it yet.
-    ///
-    /// - Throws: ``PostgresFailure``.
+    /// Returns the database's zones, none if no server has served it; throws ``PostgresFailure``.
     package static func zones(address: String) async throws -> [String] {
         try await pool(address).run { pg in
             guard try pg.text("SELECT to_regclass('tidemark.zone')") != nil else { return [] }

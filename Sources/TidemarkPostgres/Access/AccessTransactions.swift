@@ -7,17 +7,14 @@ package final class AccessTransactions: AccessDatabase {
     private let pool: PostgresPool
     private let logger: Logger
     private let versions: SharedReads<Int64>
-    private static let connectionsMax = 2
 
-    /// Makes the tables where they are missing.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the database cannot be reached or written.
+    /// Makes the tables where they are missing; throws if the database cannot be reached or written.
     package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
         self.logger = logger
-        let pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: Self.connectionsMax)
+        let pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: 2)
         self.pool = pool
         versions = SharedReads {
-            try await Self.run(on: pool) { pg in
+            try await pool.runOnLivingConnection { pg in
                 try Self.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
             }
         }
@@ -67,9 +64,7 @@ package final class AccessTransactions: AccessDatabase {
         }
     }
 
-    /// Returns the version, which every writing transaction raises.
-    ///
-    /// Calls that wait at the same time share a query.
+    /// Returns the version, which every writing transaction raises; calls that wait at the same time share a query.
     package func version() async throws -> Int64 { try await translatingErrors { try await versions.read() } }
 
     // MARK: Connections
@@ -88,19 +83,7 @@ package final class AccessTransactions: AccessDatabase {
     private func run<Success: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Success) async throws
         -> Success
     {
-        try await translatingErrors { try await Self.run(on: pool, body) }
-    }
-
-    /// Runs `body` on a connection, and on another one if the first was lost while idle.
-    private static func run<Success: Sendable>(
-        on pool: PostgresPool, _ body: @escaping @Sendable (PostgresConnection) throws -> Success
-    ) async throws -> Success {
-        for _ in 0..<connectionsMax {
-            do { return try await pool.run(body) } catch let failure as PostgresFailure
-                where failure.isBeforeBegin && failure.isDisconnected
-            { continue }
-        }
-        return try await pool.run(body)
+        try await translatingErrors { try await pool.runOnLivingConnection(body) }
     }
 
     private func translatingErrors<Success>(_ work: () async throws -> Success) async throws -> Success {

@@ -7,12 +7,9 @@ actor SharedReads<Value: Sendable> {
     private var waiting: [CheckedContinuation<Value, any Error>] = []
     private var isReading = false
 
-    /// Makes a reader that gets the value by `work`.
     init(_ work: @escaping @Sendable () async throws -> Value) { self.work = work }
 
     /// Returns the value as it is at a moment after the call.
-    ///
-    /// - Throws: The error of the read.
     func read() async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             waiting.append(continuation)

@@ -38,10 +38,8 @@ enum CaptureTriggers {
         ALTER TABLE tidemark.outside ENABLE ALWAYS TRIGGER note_outside;
         """
 
-    /// The names of a table's triggers.
     static let names = ["insert", "update", "delete", "truncate"].map { "tidemark_\($0)" }
 
-    /// The statements that install capture on a table.
     static func install(_ table: PostgresTable) -> String {
         "\(function(table))\n\(triggers(table, functionName(table.table.name)))"
     }
@@ -49,9 +47,7 @@ enum CaptureTriggers {
     /// The statement that removes the trigger function of a dropped table.
     static func uninstall(_ table: String) -> String { "DROP FUNCTION IF EXISTS \(functionName(table))();" }
 
-    /// The name of the trigger function, quoted and with its schema.
-    ///
-    /// PostgreSQL cuts names after 63 bytes, so a long table name is replaced by its hash.
+    /// The trigger function's quoted name: PostgreSQL cuts names after 63 bytes, so a long table has its hash in it.
     static func functionName(_ table: String) -> String {
         let name = "capture \(table)"
         guard name.utf8.count > 63 else { return "tidemark.\(SQLText.name(name))" }
@@ -116,17 +112,13 @@ enum CaptureTriggers {
 
     private static let insertCapture = "INSERT INTO tidemark.capture (zone, tbl, key, before, after)"
 
-    /// The condition that a row is in a served zone.
-    ///
-    /// Rows of unserved zones are not captured; once the zone exists, they are its first revision.
+    /// The condition that a row is in a served zone; rows of others are their zone's first revision once it exists.
     private static func isServed(_ alias: String, _ table: PostgresTable) -> String {
         guard table.zoneColumn != nil else { return "true" }
         return "EXISTS (SELECT 1 FROM tidemark.zone AS served WHERE served.zone = \(zone(of: alias, table)))"
     }
 
-    /// The statement that records an outside transaction in each zone of the changed rows.
-    ///
-    /// The engine's writes to its own zone belong to its change set instead.
+    /// The statement that records an outside transaction in each zone of changed rows but the engine's own.
     private static func recordOutside(_ source: String, _ table: PostgresTable) -> String {
         let zone = zone(of: "changed", table)
         return """
@@ -147,7 +139,6 @@ enum CaptureTriggers {
         """
     }
 
-    /// The statements that capture rows as deletions.
     private static func captureDeletions(_ source: String, _ table: PostgresTable) -> String {
         let key = table.keyJSON("old_row")
         return """
@@ -159,9 +150,7 @@ enum CaptureTriggers {
             """
     }
 
-    /// Refuses new rows with NaN in a NOT NULL column.
-    ///
-    /// SQLite stores NaN as NULL, so the row would block every device at its revision.
+    /// Refuses NaN in a NOT NULL column: SQLite stores it as NULL, so the row would block every device at its revision.
     private static func refuseNaN(_ table: PostgresTable, where isServed: String) -> String {
         let columns = table.table.columns.filter {
             table.kind($0.name) == .real && ($0.isNotNull || table.table.key.contains($0.name))

@@ -72,7 +72,6 @@ extension PostgresTransaction {
 
     /// The maximum lag of a sequence behind the rows' ids that the store closes by drawing numbers.
     private static let sequenceLagMax: Int64 = 100_000
-
     /// The maximum number of extra draws in a round if the sequence is far behind.
     private static let extraDrawsMax = 10_000
 
@@ -97,7 +96,6 @@ extension PostgresTransaction {
         return ids
     }
 
-    /// Returns ids as ranges, in their order.
     private static func ranges(of ids: [Int64]) -> [ClosedRange<Int64>] {
         var ranges: [ClosedRange<Int64>] = []
         for id in ids {

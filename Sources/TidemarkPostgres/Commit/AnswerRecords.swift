@@ -97,7 +97,6 @@ extension PostgresTransaction {
         return rows
     }
 
-    /// Groups names by table.
     private static func byTable(_ names: [RecordID]) -> [(Int, [RecordID])] {
         Dictionary(grouping: names, by: \.table).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }

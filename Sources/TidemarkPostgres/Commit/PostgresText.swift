@@ -13,7 +13,6 @@ enum PostgresText {
     /// The size of PostgreSQL's integers that are smaller than SQLite's.
     static let bits = ["smallint": 16, "integer": 32]
 
-    /// The error for a value that its column cannot hold.
     static func refusal(_ reason: String, _ place: TidemarkError.Place) -> TidemarkError {
         TidemarkError(
             .invalidValue, "A value \(reason).",

@@ -14,7 +14,6 @@ import TidemarkEngine
 /// takes four: begin and facts; records that others changed; rows and their effects; log and commit.
 final class PostgresTransaction: CommitTransaction, PostgresBooks {
     let pg: PostgresConnection
-    /// The served tables.
     let served: PostgresSchema
     let zone: String
     let now: Int64
@@ -29,13 +28,9 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     private let rowPatience: Int
     private var isBegun = false
     private var depth = 0
-
     let ways: ZoneWays
 
-    /// Makes a transaction that has not begun.
-    ///
-    /// With `allowStaleSchema`, it serves altered tables by their old schema. `rowPatience` is the maximum wait for a
-    /// row that another program holds, in milliseconds.
+    /// `allowStaleSchema` serves altered tables by their old schema; `rowPatience` bounds a wait for a row, in ms.
     init(
         _ pg: PostgresConnection, zone: String, served: PostgresSchema, allowStaleSchema: Bool = false,
         rowPatience: Int, now: Int64
@@ -59,9 +54,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         return try Self.rows(isBegun ? pg.run(statements)[...] : begin(asking: statements), of: questions)
     }
 
-    /// Begins the transaction, locks the zone and runs statements, in one round trip.
-    ///
-    /// - Throws: `unknownZone` if the zone does not exist; ``TablesAltered``.
+    /// Begins, locks the zone and runs statements in one round trip; throws `unknownZone` or ``TablesAltered``.
     private func begin(asking statements: [PostgresStatement]) throws -> ArraySlice<PostgresRows> {
         let results: [PostgresRows]
         do {
@@ -98,9 +91,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         return results.dropFirst(4)
     }
 
-    /// Commits, in one round trip with the statements that wait.
-    ///
-    /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
+    /// Commits in one round trip; PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, not an error.
     func commit() throws {
         guard try pg.run([PostgresStatement("COMMIT")])[0].command == "COMMIT" else {
             throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
@@ -119,9 +110,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         (error as? PostgresFailure)?.state == "55P03" ? try rowsHeldError() : error
     }
 
-    /// Whether an error fails all requests of the transaction.
-    ///
-    /// True if the database is lost or full, or another program interferes.
+    /// Whether an error fails all requests: the database is lost or full, or another program interferes.
     private static func endsTransaction(_ error: any Error) -> Bool {
         if error is Overtaken { return true }
         // A row that another program holds fails one request.
@@ -151,10 +140,8 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
 
     // MARK: Tables
 
-    /// Returns a table by its place in the schema.
     func table(_ place: Int) throws -> PostgresTable { try table(schema.tables[place].name) }
 
-    /// Returns a table by name.
     func table(_ name: String) throws -> PostgresTable {
         guard let table = served.tables[name] else { throw TablesAltered() }
         return table

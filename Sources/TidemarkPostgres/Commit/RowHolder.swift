@@ -25,9 +25,7 @@ extension PostgresTransaction {
     /// The wait for a row after one request of the group has timed out, in milliseconds.
     private static let laterRowPatience = 100
 
-    /// Returns the error for a request whose rows another program holds.
-    ///
-    /// Only this request fails, and its device retries; the other requests of the group go on.
+    /// Returns the error for a request whose rows another program holds; its device retries, and others go on.
     func rowsHeldError() throws -> TidemarkError {
         try pg.execute("SET LOCAL lock_timeout = \(Self.laterRowPatience)")
         var holderText = ""

@@ -24,19 +24,13 @@ struct SentRows {
     /// The places of the columns that rows set.
     var setColumns: [Int] { values.keys.sorted() }
 
-    /// Begins the next row.
-    ///
-    /// - Throws: `invalidValue` for a key that the columns cannot hold.
+    /// Begins the next row; throws `invalidValue` for a key that the columns cannot hold.
     mutating func begin(key: String) throws {
-        for (index, text) in try Self.convertedKey(key, of: table).enumerated() {
-            keys[index].append(text)
-        }
+        for (index, text) in try Self.convertedKey(key, of: table).enumerated() { keys[index].append(text) }
         count += 1
     }
 
-    /// Converts the parts of a key.
-    ///
-    /// - Throws: `invalidValue` for a key that the columns cannot hold.
+    /// Converts the parts of a key; throws `invalidValue` for one that the columns cannot hold.
     static func convertedKey(_ key: String, of table: PostgresTable) throws -> [String?] {
         let parts = Value.parts(ofKey: key)
         return try table.table.key.enumerated().map { index, column in
@@ -48,7 +42,6 @@ struct SentRows {
         }
     }
 
-    /// Sets a column of the row.
     mutating func setValue(_ place: Int, _ text: String?) {
         pad(&values[place, default: []], with: nil)
         pad(&has[place, default: []], with: false)
@@ -115,9 +108,7 @@ struct SentRows {
         return flags.count < count || flags.contains(false)
     }
 
-    /// The value of a column as a row sets it, or another expression for rows that do not.
-    ///
-    /// `key` is the index of the column in the key.
+    /// A column's value as a row sets it, else another expression; `key` is the index of the column in the key.
     func value(_ place: Int, otherwise: String, key: Int? = nil) -> String {
         if let key { return Self.sentKey(key, of: table) }
         guard values[place] != nil else { return otherwise }
@@ -125,10 +116,7 @@ struct SentRows {
         return isPartial(place) ? "CASE WHEN sent.h\(place) THEN \(value) ELSE \(otherwise) END" : value
     }
 
-    /// The value of a column after the row adds to it.
-    ///
-    /// PostgreSQL refuses a sum beyond the column's type. There is no sum with NULL, so this takes a number in its
-    /// place that no integer type holds.
+    /// A column's value after the row adds to it; NULL counts as a number so large that PostgreSQL refuses the sum.
     func sum(_ place: Int, _ row: String) -> String {
         let column = table.table.columns[place].name
         let current = table.column(column, row)
@@ -137,9 +125,7 @@ struct SentRows {
         return "CASE WHEN sent.d\(place) IS NOT NULL THEN \(sum) ELSE \(current) END"
     }
 
-    /// The value of a key column.
-    ///
-    /// It may be a temporary id, which is too large for a column of 32 bits.
+    /// The value of a key column, which may be a temporary id, too large for a column of 32 bits.
     static func sentKey(_ index: Int, of table: PostgresTable) -> String {
         let column = table.table.key[index]
         let isInteger = table.kind(column) == .integer

@@ -8,7 +8,6 @@ import TidemarkSQL
 /// The log compares keys as text, so another spelling would hide contentions. A key with only one possible spelling,
 /// such as most keys from devices, costs no query.
 extension PostgresTable {
-    /// The ways in which PostgreSQL stores the table.
     var ways: TableWays {
         TableWays(
             spelledColumns: Set(table.columns.indices.filter { hasSpellings(table.columns[$0].name) }),

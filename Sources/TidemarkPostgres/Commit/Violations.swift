@@ -15,13 +15,7 @@ extension PostgresTransaction {
             let parent = statementTable(failure)?.table.name ?? table
             return .conflict([ConflictReason(table: parent, key: "", columns: [], rule: .referenced)])
         case "23502" where failure.column.flatMap { schema.history.fills[table]?[$0] } != nil:
-            let column = failure.column ?? ""
-            return .refusal(
-                TidemarkError(
-                    .deviceBehind,
-                    "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
-                    fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(table: table, column: column)))
+            return .refusal(.deviceBehind(table, failure.column ?? ""))
         case "22003": return .refusal(try outOfRange(failure, stored, of: changeSets))
         case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, stored))
         case let state where state.hasPrefix("23"):
@@ -29,11 +23,7 @@ extension PostgresTransaction {
             let reason =
                 column.map { "NOT NULL constraint failed: \(table).\($0)" }
                 ?? "CHECK constraint failed: \(check(failure, stored) ?? table)"
-            return .refusal(
-                TidemarkError(
-                    .constraintViolated, "The table refuses a record: \(reason).",
-                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(table: table.isEmpty ? nil : table, column: column)))
+            return .refusal(.constraintViolated(reason, in: table.isEmpty ? nil : table, column))
         default: return .refusal(Self.refused(failure, stored))
         }
     }
@@ -53,7 +43,9 @@ extension PostgresTransaction {
                     && record.values.contains { changeSet.delta(at: $0) != nil }
             }
         }
-        return adds ? Self.wrongSum(stored) : Self.unreadable(failure, stored)
+        // The sum is beyond the column's type, or has no integer to add to.
+        guard !adds else { return .constraintViolated(Delta.failure, in: stored?.table.name) }
+        return Self.unreadable(failure, stored)
     }
 
     /// Returns the error for an integer that its column is too small for, after the assignment of ids.
@@ -74,17 +66,7 @@ extension PostgresTransaction {
         return nil
     }
 
-    /// Returns the error for a sum that is beyond the column's type, or has no integer to add to.
-    private static func wrongSum(_ stored: PostgresTable?) -> TidemarkError {
-        TidemarkError(
-            .constraintViolated, "The table refuses a record: \(Delta.failure).",
-            fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-            place: .init(table: stored?.table.name))
-    }
-
-    /// Returns the error for a record that a trigger, index or row policy refuses.
-    ///
-    /// It quotes only the app's own message from `RAISE EXCEPTION`, because PostgreSQL's may quote rows.
+    /// The error of a trigger, index or row policy; it quotes only the app's `RAISE EXCEPTION`: others may quote rows.
     private static func refused(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         let reason = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
         return TidemarkError(
@@ -97,9 +79,7 @@ extension PostgresTransaction {
         failure.constraint.map { CheckText.label(of: $0, in: stored?.table.sql ?? "") ?? $0 }
     }
 
-    /// Returns the error for a text that is invalid for the column's type.
-    ///
-    /// For example an invalid date, an unknown enum label or a text above the maximum length.
+    /// The error for a text that is invalid for its column's type: a date, an enum label, or one that is too long.
     private static func unreadable(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
             .invalidValue, "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",

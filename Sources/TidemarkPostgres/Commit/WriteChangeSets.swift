@@ -27,7 +27,6 @@ extension PostgresTransaction {
         }
     }
 
-    /// Converts a value of a change set.
     private func text(
         of changeSet: PendingChangeSet, _ place: Int, for column: WireNames.Column, of record: PendingChangeSet.Record,
         in table: PostgresTable
@@ -49,7 +48,6 @@ extension PostgresTransaction {
     /// A record, by the places of its change set and of itself.
     typealias Item = (changeSet: Int, record: Int)
 
-    /// Returns records of a table with their values.
     func sentRows(_ items: some Sequence<Item>, of table: PostgresTable, in changeSets: [PendingChangeSet]) throws
         -> SentRows
     {
@@ -112,7 +110,6 @@ extension PostgresTransaction {
     /// The most records whose effects arrive in the round trip of the write.
     private static let fewRecords = 2_000
 
-    /// Adds the statements that write the records.
     func writeRows(of changeSets: [PendingChangeSet], parking: Bool, _ steps: inout Steps) throws {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
@@ -249,10 +246,7 @@ struct Steps {
         self.hasTriggers = hasTriggers
     }
 
-    /// Adds a statement.
-    ///
-    /// - Throws: ``PostgresFailure``, or ``Overtaken`` when one of the earlier statements changed
-    ///   another number of rows: another program has deleted a row meanwhile.
+    /// Adds a statement; throws ``PostgresFailure``, or ``Overtaken`` if one changed other than `count` rows.
     mutating func add(_ sql: String, _ parameters: [String?] = [], changing count: Int? = nil) throws {
         statements.append(PostgresStatement(sql, parameters))
         // A program's trigger or rule may keep a row as it is.

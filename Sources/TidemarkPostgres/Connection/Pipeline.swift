@@ -1,6 +1,5 @@
 import CLibPQ
 
-/// A statement with its parameters.
 struct PostgresStatement {
     let sql: String
     let parameters: [String?]
@@ -13,9 +12,7 @@ struct PostgresStatement {
 
 /// Several statements in one round trip.
 extension PostgresConnection {
-    /// Sends a statement whose result nobody needs with the next round trip.
-    ///
-    /// - Throws: The ``PostgresFailure`` of an earlier one, if the statements are many bytes and do not wait.
+    /// Sends a statement with the next round trip, or if it is long, at once; then an earlier one's failure is thrown.
     func queue(_ sql: String, _ parameters: [String?] = []) throws {
         queued.append(PostgresStatement(sql, parameters))
         queuedCount += 1
@@ -26,12 +23,9 @@ extension PostgresConnection {
     private static let queuedBytesMax = 1 << 20
     private static let queuedMax = 64
 
-    /// Sends the queued statements now.
     func flush() throws { if !queued.isEmpty { _ = try run([]) } }
 
-    /// Forgets the statements that were queued after the first `count` ones, and waits for none of them.
-    ///
-    /// - Returns: Whether all of them still waited.
+    /// Forgets the statements queued after the first `count` ones, and returns whether all of them still waited.
     func forget(after count: Int) -> Bool {
         let forgotten = queuedCount - count
         defer { queuedCount = count }
@@ -43,11 +37,7 @@ extension PostgresConnection {
         return true
     }
 
-    /// Sends the queued statements and these at once, and waits for the results of these.
-    ///
-    /// PostgreSQL skips the statements after a failed one.
-    ///
-    /// - Throws: The ``PostgresFailure`` of the first failed statement.
+    /// Sends queued statements and these at once; throws the first ``PostgresFailure``, after which all are skipped.
     func run(_ last: [PostgresStatement]) throws -> [PostgresRows] {
         let statements = queued + last
         queued = []

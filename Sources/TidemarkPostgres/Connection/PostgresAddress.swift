@@ -1,12 +1,8 @@
 import CLibPQ
 
-/// Checks a database address before libpq reads it.
-///
-/// libpq quotes parts that it cannot parse, which may include a password.
+/// Checks a database address before libpq reads it, which quotes parts that it cannot parse, even a password.
 enum PostgresAddress {
-    /// Checks that libpq can parse an address, and parses it as the user meant it.
-    ///
-    /// - Throws: ``PostgresFailure``, which quotes nothing of the address.
+    /// Checks that libpq can parse an address, as the user meant it; the ``PostgresFailure`` quotes nothing of it.
     static func check(_ address: String) throws {
         let isURL = ["postgres://", "postgresql://"].contains { address.hasPrefix($0) }
         guard isURL || address.contains("=") else {

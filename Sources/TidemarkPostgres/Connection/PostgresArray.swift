@@ -1,9 +1,6 @@
 /// Array literals of PostgreSQL.
 enum PostgresArray {
-    /// Quotes and escapes the elements.
     static func quoted(_ texts: [String]) -> String { nullable(texts) }
-
-    /// Formats numbers.
     static func numbers(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
 
     /// Quotes and escapes the elements; nil becomes NULL.

@@ -4,9 +4,7 @@ import TidemarkEngine
 /// Who reads and writes the books of a zone in schema `tidemark`: several questions are one round trip, and sets are
 /// arrays.
 protocol PostgresBooks: BookDatabase {
-    /// The connection.
     var pg: PostgresConnection { get }
-    /// The zone's name.
     var zone: String { get }
 }
 
@@ -29,9 +27,7 @@ final class ZoneConnection: PostgresBooks {
         self.check = check
     }
 
-    /// Wraps a connection; the first question tells whether the tables are as served.
-    ///
-    /// It throws ``TablesAltered`` if they are not.
+    /// Wraps a connection; the first question throws ``TablesAltered`` if the tables are not as served.
     convenience init(_ pg: PostgresConnection, zone: String, of served: PostgresSchema, begin: [PostgresStatement] = [])
         throws
     {
@@ -69,7 +65,6 @@ extension PostgresBooks {
         }
     }
 
-    /// A question as a statement of PostgreSQL.
     func statement(_ question: BookQuestion) -> PostgresStatement {
         let arrays = Self.arrays((0..<question.count).map(question.row), columns: question.statement.setColumns)
         return PostgresStatement(question.statement.postgres, [zone] + question.values.map(\.postgresText) + arrays)

@@ -16,14 +16,11 @@ package final class PostgresConnection {
         package var statementTimeout = 60_000
         /// The maximum wait for a lock, in milliseconds.
         package var lockTimeout = 10_000
-        /// The maximum idle time within a transaction, in milliseconds.
-        ///
-        /// A stopped process leaves its transaction idle.
+        /// The maximum idle time within a transaction, in milliseconds: a stopped process leaves its transaction idle.
         package var idleInTransactionTimeout = 30_000
         /// The maximum duration of connecting, in seconds.
         package var connectTimeout = 10
 
-        /// The standard settings.
         package init() {}
     }
 
@@ -36,9 +33,7 @@ package final class PostgresConnection {
     var queuedCount = 0
     private var position: CataloguePosition?
 
-    /// Connects, and returns when the session is ready.
-    ///
-    /// - Throws: ``PostgresFailure``.
+    /// Connects, and returns when the session is ready; throws ``PostgresFailure``.
     package init(_ address: String, _ settings: Settings = Settings()) throws {
         try PostgresAddress.check(address)
         let keywords = ["dbname", "client_encoding", "application_name", "connect_timeout"]
@@ -82,18 +77,12 @@ package final class PostgresConnection {
 
     deinit { PQfinish(handle) }
 
-    /// Whether the connection can be used.
     package var isUsable: Bool { PQstatus(handle) == CONNECTION_OK }
-
-    /// Whether a transaction is open.
     package var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
 
     // MARK: Notifications
 
-    /// Waits until a notification arrives, `descriptor` is readable, or the time is over.
-    ///
-    /// - Returns: The payloads of the received notifications.
-    /// - Throws: ``PostgresFailure`` if the connection is lost.
+    /// Waits for notifications, a readable `descriptor` or the time; returns payloads, and throws ``PostgresFailure``.
     package func notifications(or descriptor: Int32, milliseconds: Int32) throws -> [String] {
         var files = [
             pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0),
@@ -119,9 +108,7 @@ package final class PostgresConnection {
         PQclear(try checked(PQexec(handle, sql), sql))
     }
 
-    /// Commits, and throws if PostgreSQL rolls back instead.
-    ///
-    /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
+    /// Commits; throws if PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, which is no error there.
     package func commit() throws {
         try flush()
         let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
@@ -147,9 +134,7 @@ package final class PostgresConnection {
         return PostgresRows(try checked(result, sql))
     }
 
-    /// Prepares and runs one statement; `$1`, `$2` and so on are the parameters, as text.
-    ///
-    /// Refuses a parameter with NUL, because libpq would cut it there.
+    /// Prepares and runs a statement with text parameters `$1`, `$2`…; refuses NUL in one, where libpq would cut it.
     @discardableResult package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
         guard queued.isEmpty else { return try run([PostgresStatement(sql, parameters)])[0] }
         try Self.refuseNUL(parameters, sql)
@@ -160,9 +145,7 @@ package final class PostgresConnection {
         return PostgresRows(try checked(result, sql))
     }
 
-    /// Runs one statement, and passes its rows to `body` one at a time, to bound memory.
-    ///
-    /// `body` must not use the connection.
+    /// Runs a statement, and passes its rows to `body`, which must not use the connection, one by one, to bound memory.
     package func each(_ sql: String, parameters: [String?] = [], body: (PostgresRows.Row) throws -> Void) throws {
         try Self.refuseNUL(parameters, sql)
         try flush()
@@ -191,7 +174,6 @@ package final class PostgresConnection {
         return rows.isEmpty ? nil : rows[0][0]
     }
 
-    /// Returns the first column of the first row as an integer.
     package func integer(_ sql: String, _ parameters: [String?] = []) throws -> Int64? {
         try text(sql, parameters).flatMap { Int64($0) }
     }
@@ -213,7 +195,6 @@ package final class PostgresConnection {
         return try result.get()
     }
 
-    /// Deallocates all prepared statements.
     func deallocateStatements() throws {
         statementNames.removeAll()
         try execute("DEALLOCATE ALL")
@@ -253,7 +234,6 @@ package final class PostgresConnection {
             table: field("t"), column: field("c"), constraint: field("n"), source: field("R"), sql: sql)
     }
 
-    /// Runs `body` with an array of C strings.
     static func withCStrings<Result>(_ texts: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result)
         -> Result
     {
@@ -271,24 +251,16 @@ package final class PostgresRows {
 
     deinit { PQclear(result) }
 
-    /// The number of rows.
     package var count: Int { Int(PQntuples(result)) }
-
-    /// The number of columns.
     package var columnCount: Int { Int(PQnfields(result)) }
-
-    /// Whether the result has no rows.
     package var isEmpty: Bool { count == 0 }
-
     /// The command tag, such as `COMMIT`.
     package var command: String { String(cString: PQcmdStatus(result)) }
     /// The number of rows that the statement changed.
     package var changes: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
 
-    /// Returns the row at an index.
     package subscript(index: Int) -> Row { Row(rows: self, index: index) }
 
-    /// Transforms each row.
     package func map<Element>(_ body: (Row) throws -> Element) rethrows -> [Element] {
         try (0..<count).map { try body(self[$0]) }
     }
@@ -298,7 +270,6 @@ package final class PostgresRows {
         fileprivate let rows: PostgresRows
         fileprivate let index: Int
 
-        /// The number of columns.
         package var count: Int { rows.columnCount }
 
         /// Returns a column's value; nil is NULL.
@@ -314,7 +285,6 @@ package final class PostgresRows {
         /// Returns a column's value; NULL is the empty text.
         package func text(_ column: Int) -> String { self[column] ?? "" }
 
-        /// Returns a column's value as an integer.
         package func integer(_ column: Int) -> Int64? { self[column].flatMap { Int64($0) } }
 
         /// Returns a column's value as a Boolean; NULL is false.

@@ -6,27 +6,19 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     package let state: String
     /// PostgreSQL's message, for the log only: it may quote values.
     package let message: String
-    /// The table that the error names.
     package var table: String?
-    /// The column that the error names.
     package var column: String?
     /// The violated constraint or unique index.
     package var constraint: String?
     /// The C function of PostgreSQL that reported the error.
     package var source: String?
-    /// The statement that failed.
     package var sql: String?
     /// Whether the work had no effect yet, so that it may start again on another connection.
     package var isBeforeBegin = false
 
     package var description: String { state.isEmpty ? message : "\(state): \(message)" }
-
-    /// Whether the connection is lost.
     package var isDisconnected: Bool { state.isEmpty || state.hasPrefix("08") || state.hasPrefix("57P") }
-
-    /// Whether a retry of the transaction may succeed.
-    ///
-    /// True for a deadlock, a serialisation failure, a lock timeout or an altered table.
+    /// Whether a retry may succeed: after a deadlock, serialisation failure, lock timeout or altered table.
     package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable }
 
     /// Whether PostgreSQL refuses the written values: by a type, constraint, index, policy or trigger.

@@ -34,6 +34,18 @@ actor PostgresPool {
         }
     }
 
+    /// Runs `body` on a worker's thread, and on others while connections were lost when they were idle.
+    nonisolated func runOnLivingConnection<Result: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) throws -> Result
+    ) async throws -> Result {
+        for _ in 0..<sizeMax {
+            do { return try await run(body) } catch let failure as PostgresFailure
+                where failure.isBeforeBegin && failure.isDisconnected
+            { continue }
+        }
+        return try await run(body)
+    }
+
     private func acquireWorker() async -> PostgresWorker {
         if let worker = idle.popLast() { return worker }
         if size < sizeMax {

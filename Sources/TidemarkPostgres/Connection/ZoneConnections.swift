@@ -6,16 +6,13 @@ import TidemarkEngine
 
 /// Runs transactions on zones, on pooled connections, and announces their commits to all nodes.
 final class ZoneConnections: Sendable {
-    /// Tables and columns that opening the database created, such as `table medal`.
     let additions: [String]
-    /// The changes of conflict policies that opening the database made.
     let policyChanges: [PolicyChange]
     private let schema: Mutex<PostgresSchema>
     private let pool: PostgresPool
     private let announcements: Announcements
     private let bus: NotifyBus
     private let now: @Sendable () -> Int64
-    private let connectionsMax: Int
     private let rowPatience: Int
     private let logger: Logger
 
@@ -32,7 +29,6 @@ final class ZoneConnections: Sendable {
             additions = database.additions
             policyChanges = database.policyChanges
         } catch let failure as PostgresFailure { throw Self.cannotOpen(failure) }
-        connectionsMax = options.connectionsMax
         logger = options.logger
         rowPatience = options.rowPatience
         now = options.now ?? SystemClock.milliseconds
@@ -46,12 +42,9 @@ final class ZoneConnections: Sendable {
     /// The served tables as this node last read them.
     var served: PostgresSchema { schema.withLock { $0 } }
 
-    /// Stops sending and receiving notifications.
     func close() { bus.stop() }
 
-    /// Runs `body` in a transaction on a zone, and retries if another program interferes.
-    ///
-    /// With `beginsLater`, `body` begins the transaction by its first question.
+    /// Runs `body` in a transaction, again after interference; with `beginsLater`, its first question begins it.
     func inTransaction<Result: Sendable>(
         _ zone: String, beginsLater: Bool = false, _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
@@ -95,7 +88,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    /// Checks whether a program has altered the tables.
     func isAltered() async throws -> Bool {
         try await reading { pg, served in
             try CataloguePosition.now(of: served.namespace, zone: "", pg) != served.position
@@ -131,7 +123,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    /// Checks that the database answers.
     func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
 
     static let busy = TidemarkError(
@@ -142,14 +133,7 @@ final class ZoneConnections: Sendable {
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
     func onLivingConnection<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result)
         async throws -> Result
-    {
-        for _ in 0..<connectionsMax {
-            do { return try await pool.run(body) } catch let failure as PostgresFailure
-                where failure.isBeforeBegin && failure.isDisconnected
-            { continue }
-        }
-        return try await pool.run(body)
-    }
+    { try await pool.runOnLivingConnection(body) }
 
     /// Handles a notification of a node or another program.
     private func receive(_ news: NodeNews) {
@@ -195,8 +179,7 @@ final class ZoneConnections: Sendable {
 
     /// Runs `body` with the current schema, and follows altered tables first.
     ///
-    /// If a program that began before the alteration still holds locks, the node does not wait long.
-    /// It serves the old schema as far as that works.
+    /// While a program from before the alteration holds locks, the node soon serves the old schema, as far as it can.
     private func withCurrentSchema<Result>(
         _ pg: PostgresConnection, _ body: (PostgresSchema, _ allowStaleSchema: Bool) throws -> Result
     ) throws -> Result {

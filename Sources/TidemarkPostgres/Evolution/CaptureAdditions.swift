@@ -8,10 +8,7 @@ struct CaptureAdditions {
 
     // MARK: Fills
 
-    /// Returns the value of older rows in each new column, in canonical JSON.
-    ///
-    /// It is PostgreSQL's stored value for rows older than the column, else a literal default, else
-    /// `null`.
+    /// Returns new columns' values in older rows, canonical JSON: PostgreSQL's stored one, a literal default or `null`.
     func fills(of columns: [String], _ table: String, _ schema: SyncSchema) throws -> [String: String] {
         guard !columns.isEmpty, let synced = schema.byName[table] else { return [:] }
         let stored = try PostgresCatalog.table(synced, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)

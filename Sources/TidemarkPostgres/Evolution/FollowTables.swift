@@ -22,8 +22,7 @@ struct FollowTables {
 
     /// Updates bookkeeping and capture, in the caller's transaction, which holds ``OpenDatabase/lock``.
     ///
-    /// `declared` has the operator's statements in SQLite's dialect. Devices get those that match the
-    /// tables.
+    /// Devices get the statements of `declared`, in SQLite's dialect, that match the tables.
     func run(declared: SyncSchema? = nil) throws -> PostgresSchema {
         guard let record = try ServedRecord.load(pg) else { throw OpenDatabase.nothingToServe }
         var state = try readState(record)

@@ -15,10 +15,7 @@ struct GrowTables {
     /// The generated columns of the database, by table, which a schema does not declare.
     let generated: [String: Set<String>]
 
-    /// Creates them, in the caller's transaction.
-    ///
-    /// - Returns: The new tables and columns, such as `table medal`.
-    /// - Throws: `schemaMismatch`, or ``TidemarkCore/UnsyncableSchema``.
+    /// Creates them in the caller's transaction, and returns the new ones, such as `table medal`.
     func run() throws -> [String] {
         try refuseDifferences()
         let new = wanted.tables.filter { record.schema.byName[$0.name] == nil }

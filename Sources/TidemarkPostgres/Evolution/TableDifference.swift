@@ -2,7 +2,6 @@ import TidemarkCore
 
 /// The alterations of a served table since the last follow, as a pure value.
 struct TableDifference: Hashable, Sendable {
-    /// A renamed column.
     struct Rename: Hashable, Sendable {
         let old: String
         let new: String
@@ -12,12 +11,8 @@ struct TableDifference: Hashable, Sendable {
     var added: [String] = []
     /// Dropped columns, sorted.
     var dropped: [String] = []
-    /// Renamed columns.
     var renamed: [Rename] = []
-    /// Whether its rows may have changed without capture.
-    ///
-    /// Causes: missing triggers, another column type, a renamed enum label, a column dropped and added
-    /// again, or another key.
+    /// Whether its rows may have changed without capture: no triggers, another type, label or key, or a column anew.
     var isRebuilt = false
 
     /// Compares a served table with the catalogue; `actual` is the catalogue's table as devices see it.
@@ -62,7 +57,6 @@ struct TableDifference: Hashable, Sendable {
         }
     }
 
-    /// Whether the table is unaltered.
     var isEmpty: Bool { added.isEmpty && dropped.isEmpty && renamed.isEmpty && !isRebuilt }
 }
 
@@ -96,10 +90,8 @@ extension SchemaHistory {
         }
     }
 
-    /// Adds a newly synced table.
     mutating func addNewTable(_ table: String) { droppedTables.removeAll { $0 == table } }
 
-    /// Adds a dropped table.
     mutating func addDroppedTable(_ table: String) {
         fills[table] = nil
         renames[table] = nil

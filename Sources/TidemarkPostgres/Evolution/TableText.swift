@@ -13,7 +13,6 @@ import TidemarkSQL
 ///
 /// The first three keep details that PostgreSQL does not store, such as the spelling of a type.
 struct TableText {
-    /// The served tables.
     let served: SyncSchema
     /// The tables in the catalogue.
     let actual: SyncSchema

@@ -26,7 +26,6 @@ final class NotifyBus: Sendable {
     /// The end of the pipe that is readable when the thread has work.
     private let sleeper: Int32
 
-    /// Makes a bus that has not started.
     init(address: String) {
         self.address = address
         var ends: [Int32] = [-1, -1]
@@ -55,7 +54,6 @@ final class NotifyBus: Sendable {
         if isNew { wake() }
     }
 
-    /// Ends the thread soon.
     func stop() {
         state.withLock { $0.isStopped = true }
         wake()

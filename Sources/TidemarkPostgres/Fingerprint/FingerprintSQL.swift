@@ -23,15 +23,6 @@ enum KeyRangeSQL {
                 AND (key_range.high IS NULL OR \(key) < key_range.high)
             """
     }
-
-    /// Encodes a bound as JSON.
-    static func json(_ bound: KeyRange.Bound?) -> String {
-        switch bound {
-        case .integer(let key): String(key)
-        case .json(let key): JSONText.quote(key)
-        case nil: "null"
-        }
-    }
 }
 
 /// SQL for the sum of the rows' hashes, modulo 2^128.
@@ -58,9 +49,7 @@ enum FingerprintSQL {
             sum(row_hash.low), count(*) FILTER (WHERE row_hash.low < 0))
         """
 
-    /// The functions that add the halves.
-    ///
-    /// PostgreSQL's integers are signed: a negative half represents a number that is 2^64 higher.
+    /// The functions that add the halves: a negative one, as integers are signed, is a number that is 2^64 higher.
     static let functions = """
         CREATE OR REPLACE FUNCTION tidemark.hex64(value numeric) RETURNS text
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

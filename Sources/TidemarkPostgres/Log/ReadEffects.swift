@@ -6,18 +6,15 @@ import TidemarkSQL
 extension PostgresTransaction {
     /// The transaction whose captured rows are read.
     enum Author {
-        /// This transaction.
         case own
         /// A committed transaction of another program.
         case outside(xid: String)
     }
 
-    /// Reads and deletes the captured rows of a transaction, and passes on the effect on each record.
+    /// Reads and deletes the captured rows of a transaction after `steps`, and passes on the effect on each record.
     ///
-    /// The statements of `steps` run before. If the effects are few, they arrive in the same round trip.
-    ///
-    /// - Throws: ``Overtaken`` if another program committed unabsorbed changes of the same records: they come first in
-    ///   the history, so this transaction must start again.
+    /// Few effects arrive in the same round trip. It throws ``Overtaken`` if another program committed unabsorbed
+    /// changes of the same records: they come first in the history, so this transaction must start again.
     func readEffects(_ author: Author, isFew: Bool = false, after steps: inout Steps, _ effect: (Effect) throws -> Void)
         throws
     {
@@ -86,7 +83,7 @@ private struct EffectReading {
 
     init(_ schema: SyncSchema) {
         self.schema = schema
-        places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
+        places = schema.places
     }
 
     /// Takes a captured row; returns the effect on the record before, if this one is of another.

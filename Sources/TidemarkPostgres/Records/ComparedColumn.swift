@@ -40,9 +40,7 @@ struct ComparedColumn {
     private static let ordered = PostgresType.moments + ["uuid", "date"]
 
     private var baseType: String { PostgresType.baseName(table.type(column.name)) }
-
     private var name: String { table.column(column.name, PostgresDialect.alias) }
-
     private var isKey: Bool { table.table.key.contains(column.name) }
 
     /// The column for comparisons and the order.
@@ -68,7 +66,6 @@ struct ComparedColumn {
         }
     }
 
-    /// Whether ``operand`` may be NULL.
     var mayBeNull: Bool { !isKey && (!column.isNotNull || form == .real) }
 
     /// The condition that the column has one of the values, each in SQL.
@@ -86,9 +83,7 @@ struct ComparedColumn {
         return "\(name) = (\(text))::\(type)"
     }
 
-    /// A value in canonical JSON as a parameter that compares with ``operand``.
-    ///
-    /// - Throws: `invalidValue` if the column's type has no such value.
+    /// A value in canonical JSON as a parameter that compares with ``operand``; throws `invalidValue`.
     func value(_ json: String, _ placeholder: String) throws(TidemarkError) -> BoundSQL {
         let value = try decoded(json)
         let kind = table.kind(column.name)

@@ -2,9 +2,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// The SQL of PostgreSQL for questions about rows of one table.
-///
-/// `$1` is the zone, and the parameters begin with `$2`.
+/// The SQL of PostgreSQL for questions about rows of one table; `$1` is the zone, and the parameters follow.
 struct PostgresDialect: RowDialect {
     let table: PostgresTable
     let query: RowQuery
@@ -105,7 +103,6 @@ struct PostgresDialect: RowDialect {
     }
 
     var from: String { "\(table.name) AS \(Self.alias)" }
-
     var scope: String? { "\(table.inZone(Self.alias)) AND $1::text IS NOT NULL" }
 
     func from(keys: [String], at index: Int) throws -> BoundSQL {
@@ -129,9 +126,7 @@ struct PostgresDialect: RowDialect {
         return texts.count == parts.count ? JSONText.array(texts.map { JSONText.quote($0) }) : nil
     }
 
-    /// Reads rows until their bytes reach the page's maximum, and the number of all rows as the last cell.
-    ///
-    /// PostgreSQL knows the length of a text or blob without reading it, so it reads none that does not come.
+    /// Reads rows until their bytes reach the maximum, with the number of all as the last cell; it reads no row beyond.
     func statement(_ selection: RowSelection) -> String {
         let isByKeys = selection.order.isEmpty
         let order = isByKeys ? "\(Self.alias).tidemark_place" : selection.order.joined(separator: ", ")

@@ -48,9 +48,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
 
     /// Counts rows, or takes PostgreSQL's estimate of a table that is of one zone.
     func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws -> RowEstimate {
-        var query = RowQuery(table, limit: max, bytesMax: 0)
-        query.filter = filter
-        let dialect = try dialect(query)
+        let dialect = try dialect(RowQuery(table, where: filter, limit: max))
         let statement = try RowSQL.count(table, where: filter, max: max, in: dialect)
         let counted = try bounded(dialect) {
             Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0)
@@ -87,9 +85,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
 }
 
 extension PostgresReader {
-    /// Begins a read transaction; nil if changes of other programs wait to be absorbed.
-    ///
-    /// - Throws: `unknownZone`; ``TablesAltered``.
+    /// Begins a read transaction; nil if changes wait to be absorbed; throws `unknownZone` or ``TablesAltered``.
     init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
         let begin = PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         let books = try ZoneConnection(pg, zone: zone, of: served, begin: [begin, Self.settings])

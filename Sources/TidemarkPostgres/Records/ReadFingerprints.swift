@@ -3,9 +3,7 @@ import TidemarkEngine
 
 extension PostgresReader {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
-        var rowQuery = RowQuery(query.table, limit: query.rowsMax ?? 0, bytesMax: 0)
-        rowQuery.filter = query.filter
-        let dialect = try dialect(rowQuery)
+        let dialect = try dialect(RowQuery(query.table, where: query.filter, limit: query.rowsMax ?? 0))
         return try bounded(dialect) { try ReadFingerprints(pg: pg, zone: zone, dialect: dialect).sums(query) }
     }
 }
@@ -19,9 +17,7 @@ struct ReadFingerprints {
     /// Counts and fingerprints the rows, in each range or one by one.
     func sums(_ query: FingerprintQuery) throws -> [RowSum] {
         let list = query.ranges.enumerated().map { index, range in
-            let low = KeyRangeSQL.json(range.from)
-            let high = KeyRangeSQL.json(range.to)
-            return #"{"ord":\#(index),"low":\#(low),"high":\#(high)}"#
+            #"{"ord":\#(index),"low":\#(range.from.json),"high":\#(range.to.json)}"#
         }
         let condition = try RowSQL.condition(query.filter, on: query.table, after: [JSONText.array(list)], in: dialect)
         let table = dialect.table

@@ -3,12 +3,7 @@ import TidemarkEngine
 
 /// Reads: they take no lock, and run beside commits.
 extension ZoneConnections {
-    /// Reads a zone's head for a device in one round trip, for any number of revisions.
-    ///
-    /// Every request needs it, because another node may have just committed.
-    ///
-    /// - Returns: The head; nil if another program's changes wait to be absorbed, or the tables were
-    ///   altered.
+    /// Reads a zone's head for a device in one round trip; nil if changes wait to be absorbed, or tables were altered.
     func pullHead(of zone: String, for device: String?) async throws -> ZoneHead? {
         try await reading { pg, served in
             let books = try ZoneConnection(pg, zone: zone, of: served)
@@ -36,9 +31,7 @@ extension ZoneConnections {
         }
     }
 
-    /// Makes zones forget a device: its contact, the notes for it, and its last nonce.
-    ///
-    /// With `user`, only in zones where the device is that user's.
+    /// Makes zones forget a device, with its notes and nonce; with `user`, only where the device is that user's.
     func forgetDevice(_ device: String, of user: String?, in zones: [String]) async throws {
         try await writing { pg in
             for zone in zones where !zone.utf8.contains(0) {

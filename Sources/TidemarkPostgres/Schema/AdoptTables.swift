@@ -27,16 +27,13 @@ struct AdoptTables {
     /// Generated columns that devices compute themselves, by table.
     var computedColumns: [String: Set<String>] = [:]
 
-    /// A table that can be synced.
     struct AdoptedTable: Hashable {
         let name: String
         /// The `CREATE TABLE` statement for SQLite.
         let statement: String
     }
 
-    /// Returns the `CREATE TABLE` statements for SQLite.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once.
+    /// Returns `CREATE TABLE` statements for SQLite; throws ``TidemarkCore/UnsyncableSchema`` with every problem.
     func statements() throws -> [String] {
         let (tables, problems) = try survey()
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }

@@ -101,9 +101,7 @@ enum Bookkeeping {
         WHERE attrelid = 'tidemark.revision'::regclass AND attname = 'committed'
         """
 
-    /// Migrates layout 5 from before commit times and contacts.
-    ///
-    /// Older nodes can run beside it, and record none of these.
+    /// Migrates layout 5 from before commit times and contacts, which older nodes do not record.
     static let historyMigration = """
         SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
         ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;

@@ -14,7 +14,6 @@ extension OpenDatabase {
         if hasForms { try pg.execute("DELETE FROM tidemark.fingerprint") }
     }
 
-    /// Refuses device types that differ from those of the adopted tables.
     func checkDeviceTypes() throws {
         guard let record = try ServedRecord.load(pg) else { return }
         try checkDeviceTypes(of: record)

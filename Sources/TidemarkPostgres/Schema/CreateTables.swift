@@ -16,9 +16,7 @@ struct CreateTables {
     /// The zone column; nil if all rows belong to one zone.
     let zoneColumn: String?
 
-    /// Returns the tables as they will be in PostgreSQL.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema``.
+    /// Returns the tables as they will be in PostgreSQL; throws ``TidemarkCore/UnsyncableSchema``.
     func tables() throws -> [PostgresTable] {
         var problems: [SchemaProblem] = []
         let tables = try schema.tables.map { table in
@@ -53,9 +51,7 @@ struct CreateTables {
 
     // MARK: Statements
 
-    /// Returns the statements that add columns to an existing table, with their constraints.
-    ///
-    /// The table already has the first `checks` CHECK constraints.
+    /// Returns statements that add columns with constraints to a table, which has the first `checks` CHECK constraints.
     func additions(of columns: [String], to table: PostgresTable, checks: Int) throws -> [String] {
         let isNew = { (names: [String]) in names.contains(where: columns.contains) }
         let additions = table.table.columns.filter { columns.contains($0.name) }.map {

@@ -27,9 +27,7 @@ public struct DeviceTypes: Hashable, Sendable {
         self.columns = columns
     }
 
-    /// Parses a profile's name, and `table.column=TYPE` for single columns.
-    ///
-    /// - Throws: `invalidArgument`.
+    /// Parses a profile's name, and `table.column=TYPE` for single columns; throws `invalidArgument`.
     public init(_ texts: [String]) throws {
         self.init()
         for text in texts {
@@ -46,9 +44,7 @@ public struct DeviceTypes: Hashable, Sendable {
         }
     }
 
-    /// Returns the declared type of a column of a type in PostgreSQL.
-    ///
-    /// - Throws: `invalidArgument` if ``columns`` has a type that devices cannot use for it.
+    /// Returns a column's declared type; throws `invalidArgument` if ``columns`` has one that devices cannot use.
     func declaredType(of column: String, in table: String, type: String) throws -> String {
         guard let own = columns["\(table).\(column)"] else { return Self.declaredType(type, profile) }
         let types = Self.types(for: type)

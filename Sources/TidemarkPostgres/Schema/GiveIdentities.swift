@@ -7,12 +7,10 @@ extension OpenDatabase {
     /// The maximum wait for other programs' locks on such a table, in milliseconds.
     private static let identityLockTimeout = 2_000
 
-    /// Adds the columns once to the tables that the store created; adopted tables stay unchanged.
+    /// Adds the columns once to tables that the store created, and returns whether an earlier version made them.
     ///
-    /// If another program holds a table for long, the next start adds them. Nodes notice the altered
-    /// column, and then draw ids from its sequence.
-    ///
-    /// - Returns: Whether an earlier version prepared the database.
+    /// If another program holds a table for long, the next start adds them. Nodes notice the altered column, and then
+    /// draw ids from its sequence.
     func addIdentities() throws -> Bool {
         guard try pg.text("SELECT has_identities FROM tidemark.served") == "f", let record = try ServedRecord.load(pg)
         else { return false }
@@ -78,10 +76,9 @@ extension OpenDatabase {
         )[0].isTrue(0)
     }
 
-    /// Refuses a role whose search path includes the bookkeeping.
+    /// Refuses a role whose search path includes the bookkeeping: a program's `SELECT * FROM log` would read it.
     ///
-    /// `SELECT * FROM log` of a program would read `tidemark.log`. A database that is already served
-    /// like this continues, with a warning in the log.
+    /// A database that is already served like this continues, with a warning in the log.
     func checkSearchPath(isNew: Bool) throws {
         guard try pg.query("SELECT 'tidemark' = ANY (current_schemas(false))")[0].isTrue(0) else { return }
         let role = try pg.text("SELECT quote_ident(current_user)") ?? "tidemark"

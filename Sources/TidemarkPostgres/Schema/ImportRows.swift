@@ -8,7 +8,6 @@ struct ImportRows {
     let db: Database
     let tables: [PostgresTable]
 
-    /// The number of rows in a batch.
     private static let batchSize = 5_000
 
     func run() throws {

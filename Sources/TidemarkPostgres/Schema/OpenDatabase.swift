@@ -4,9 +4,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Prepares a database: bookkeeping, synced tables, capture and zones.
-///
-/// It runs in one transaction under a lock, so that several nodes can start at once.
+/// Prepares bookkeeping, synced tables, capture and zones, in a transaction under a lock: several nodes may start.
 struct OpenDatabase {
     let pg: PostgresConnection
     let options: PostgresStoreOptions
@@ -14,16 +12,13 @@ struct OpenDatabase {
     /// The number of the advisory lock: "tidemark" in ASCII.
     static let lock = 0x7469_6465_6D61_726B
 
-    /// The result of opening a database.
     struct Opened {
         let served: PostgresSchema
         /// New tables and columns, such as `table medal`.
         let additions: [String]
-        /// The changes of conflict policies.
         let policyChanges: [PolicyChange]
     }
 
-    /// Opens the database.
     func run() throws -> Opened {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
@@ -89,9 +84,7 @@ struct OpenDatabase {
         try pg.flush()
     }
 
-    /// Changes the conflict policies that the operator names.
-    ///
-    /// The record stores all policies. Other nodes read it again, as after an altered table.
+    /// Changes the conflict policies that the operator names; other nodes read the record as after an altered table.
     private func changePolicies(of served: PostgresSchema) throws -> (PostgresSchema, [PolicyChange]) {
         let changes = try served.schema.changes(to: options.policies)
         guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
@@ -151,7 +144,6 @@ struct OpenDatabase {
         }
     }
 
-    /// Adopts the existing tables.
     private func adopt() throws -> ServedRecord {
         var adoption = AdoptTables(
             pg: pg, namespace: options.namespace, zoneColumn: options.zoneColumn, excluding: options.excluding,
@@ -260,9 +252,7 @@ struct OpenDatabase {
         }
     }
 
-    /// Creates the tables and columns that the database lacks.
-    ///
-    /// - Returns: The new tables and columns, such as `table medal`.
+    /// Creates the tables and columns that the database lacks, and returns them, such as `table medal`.
     private func grow(_ served: PostgresSchema) throws -> [String] {
         guard let source = try source(), let wanted = try declaredSchema(), let record = try ServedRecord.load(pg)
         else { return [] }

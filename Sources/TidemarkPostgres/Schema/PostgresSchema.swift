@@ -10,7 +10,6 @@ struct PostgresSchema: Hashable, Sendable {
     let tables: [String: PostgresTable]
     /// The schema in wire format, JSON.
     let text: String
-    /// The hash of `text`.
     let hash: String
     /// The catalogue's position, which shows a transaction whether the tables are unaltered.
     var position = CataloguePosition(version: 0, fingerprint: "")
@@ -43,9 +42,7 @@ struct PostgresSchema: Hashable, Sendable {
         func hash(into hasher: inout Hasher) {}
     }
 
-    /// Reads the served tables from PostgreSQL's catalogue.
-    ///
-    /// The caller reads `position` first, so that a later comparison notices every later alteration.
+    /// Reads served tables from the catalogue at a `position` that the caller read first, to notice later alterations.
     init(_ record: ServedRecord, at position: CataloguePosition, _ pg: PostgresConnection) throws {
         let tables = try record.schema.tables.map {
             try PostgresCatalog.table($0, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)

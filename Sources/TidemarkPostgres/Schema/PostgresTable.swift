@@ -1,9 +1,7 @@
 import TidemarkCore
 import TidemarkSQL
 
-/// A synced table in PostgreSQL, with SQL fragments for its rows.
-///
-/// The first parameter of a statement, `$1`, is the zone.
+/// A synced table in PostgreSQL, with SQL fragments for its rows; `$1` of a statement is the zone.
 struct PostgresTable: Hashable, Sendable {
     /// The table as devices know it.
     let table: SyncedTable
@@ -24,14 +22,11 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The table's name with its schema, quoted.
     var name: String { "\(SQLText.name(namespace)).\(SQLText.name(table.name))" }
-
-    /// The table's name as a literal.
     var literal: String { SQLText.literal(table.name) }
 
     /// The kinds of the columns, in the order of ``TidemarkCore/SyncedTable/columns``.
     let kinds: [PostgresType]
 
-    /// Makes a table; the kinds follow from the types.
     init(
         table: SyncedTable, namespace: String, zoneColumn: String?, types: [String: String],
         generated: Set<String> = [], defaults: [String: String] = [:], sequence: String? = nil,
@@ -48,7 +43,6 @@ struct PostgresTable: Hashable, Sendable {
         kinds = table.columns.map { PostgresType(column: types[$0.name] ?? "text", declared: $0.type) }
     }
 
-    /// The kind of a column.
     func kind(_ column: String) -> PostgresType {
         guard let place = table.columns.firstIndex(where: { $0.name == column }) else {
             return PostgresType(column: type(column))
@@ -69,9 +63,7 @@ struct PostgresTable: Hashable, Sendable {
     /// The type of a column, for casts.
     func type(_ column: String) -> String { types[column] ?? "text" }
 
-    /// The type of a column without its length, for casts of written values and of keys.
-    ///
-    /// A cast to a length cuts a longer value silently; an assignment refuses it.
+    /// A column's type without length, for casts of written values and keys: a cast cuts a longer value silently.
     func wholeType(_ column: String) -> String {
         let type = type(column)
         let rest = type.drop { $0 != ")" }.dropFirst()
@@ -86,7 +78,6 @@ struct PostgresTable: Hashable, Sendable {
     /// A column, qualified with an alias.
     func column(_ column: String, _ alias: String) -> String { "\(alias).\(SQLText.name(column))" }
 
-    /// The condition that a row is in the zone.
     func inZone(_ alias: String) -> String { zoneColumn.map { "\(alias).\(SQLText.name($0)) = $1" } ?? "true" }
 
     /// A row's key in canonical JSON.
@@ -95,9 +86,7 @@ struct PostgresTable: Hashable, Sendable {
         return parts.count == 1 ? parts[0] : "'[' || \(parts.joined(separator: " || ',' || ")) || ']'"
     }
 
-    /// A row's value columns as a canonical JSON object.
-    ///
-    /// `replacing` has canonical JSON for columns whose value it replaces.
+    /// A row's value columns as a canonical JSON object; `replacing` has the JSON of other values.
     func rowJSON(_ alias: String, replacing: [String: String] = [:]) -> String {
         object(table.valueColumns.map(\.name), alias: alias, replacing: replacing)
     }

@@ -107,7 +107,6 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
 
 /// The PostgreSQL type for a column that a schema in SQLite's dialect declares.
 struct DeclaredType {
-    /// PostgreSQL's name.
     let name: String
     let kind: PostgresType
 

@@ -41,7 +41,6 @@ struct ServedRecord {
             deviceTypes: DeviceTypes.Profile(rawValue: row.text(6)) ?? .standard)
     }
 
-    /// Writes the record.
     func save(_ pg: PostgresConnection) throws {
         try pg.query(
             """
@@ -67,15 +66,12 @@ struct ServedRecord {
 
 /// A table in PostgreSQL's catalogue; its column numbers distinguish altered columns from new ones.
 struct CatalogueTable: Hashable, Codable {
-    /// A column.
     struct Column: Hashable, Codable {
         /// The number, which a rename keeps and no other column gets.
         let number: Int64
         /// The type, as PostgreSQL spells it.
         let type: String
-        /// The labels of its enums, by their numbers, which a rename keeps.
-        ///
-        /// Nil without enums, or in a record of an earlier version.
+        /// The labels of its enums, by numbers that a rename keeps; nil without enums, or in an earlier record.
         let labels: [String: String]?
     }
 
@@ -111,7 +107,6 @@ struct CatalogueTable: Hashable, Codable {
         JOIN pg_enum AS label ON label.enumtypid = part.oid
         """
 
-    /// Reads tables from the catalogue.
     static func read(_ names: [String], namespace: String, zoneColumn: String?, _ pg: PostgresConnection) throws
         -> [String: CatalogueTable]
     {
@@ -153,12 +148,8 @@ struct CatalogueTable: Hashable, Codable {
 
 /// A value that changes with every alteration of the tables; every transaction compares it first.
 struct CataloguePosition: Hashable, Sendable {
-    /// The version of the served tables.
     let version: Int64
-    /// A sum over the entries of PostgreSQL's catalogue that define the tables.
-    ///
-    /// A rewritten entry has another `xmin`. The sum omits the entries that `VACUUM`, `ANALYZE` and
-    /// `TRUNCATE` rewrite.
+    /// A sum of the tables' catalogue entries by `xmin`, but those that `VACUUM`, `ANALYZE` or `TRUNCATE` rewrite.
     let fingerprint: String
 
     init(version: Int64, fingerprint: String) {
@@ -175,7 +166,6 @@ struct CataloguePosition: Hashable, Sendable {
         return CataloguePosition(try pg.query(statement.sql, statement.parameters))
     }
 
-    /// The statement that reads the position.
     static func statement(of namespace: String, zone: String) -> PostgresStatement {
         PostgresStatement(sql, [zone, SQLText.name(namespace)])
     }

@@ -1,9 +1,7 @@
 import TidemarkCore
 
 extension SyncSchema {
-    /// Returns the schema with the lowest permanent ids of its integer-keyed tables.
-    ///
-    /// `lowestIDsOf` returns the lowest id of a table's rows.
+    /// Returns the schema with the lowest permanent ids of integer-keyed tables, by the lowest id of a table's rows.
     func with(lowestIDsOf lowestID: (SyncedTable) throws -> Int64?) rethrows -> SyncSchema {
         let tables = try tables.map { table -> SyncedTable in
             guard table.keyKind == .integer, !table.hasRowidKey,
@@ -16,9 +14,7 @@ extension SyncSchema {
         return SyncSchema(tables: tables, policies: policies, history: history)
     }
 
-    /// Refuses tables whose only key is SQLite's rowid, which PostgreSQL does not have.
-    ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with all of these tables.
+    /// Refuses tables whose only key is SQLite's rowid, which PostgreSQL lacks, by ``TidemarkCore/UnsyncableSchema``.
     func requireNoRowids() throws {
         let problems = tables.filter(\.hasRowidKey).map { table in
             SchemaProblem(

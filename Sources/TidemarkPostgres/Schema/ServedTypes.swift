@@ -15,9 +15,7 @@ struct ServedTypes {
         }
     }
 
-    /// Returns the declared type of a column, also after a program has renamed it; nil for a new one.
-    ///
-    /// `number` is the column's number in the table of number `tableNumber`.
+    /// Returns a column's declared type, by its number also after a rename; nil for a new one.
     func declaredType(of column: String, in table: String, number: Int64?, tableNumber: Int64?) -> String? {
         guard let before = catalogue[table] else { return declared[table]?[column] }
         guard before.number == tableNumber else { return declared[table]?[column] }

@@ -1,9 +1,7 @@
 import TidemarkCore
 import TidemarkSQL
 
-/// Finds the problems that keep a table from being synced, each with its cure.
-///
-/// Either devices cannot hold its rows, or triggers cannot capture them.
+/// Finds what keeps tables from being synced, with cures: devices cannot hold rows, or triggers cannot see writes.
 extension AdoptTables {
     /// Returns the problem of a table's key, if it has one.
     func keyProblem(_ table: String, _ key: [String]) -> SchemaProblem? {

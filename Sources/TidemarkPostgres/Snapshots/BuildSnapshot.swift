@@ -4,9 +4,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Builds a snapshot file of a zone: all rows as of one moment, in key order.
-///
-/// Writers go on meanwhile. SQLite receives each batch of rows as one JSON text.
+/// Builds a snapshot file of a zone as of one moment, in key order; writers go on, and rows travel in JSON batches.
 struct BuildSnapshot {
     let pg: PostgresConnection
     let served: PostgresSchema
@@ -14,13 +12,9 @@ struct BuildSnapshot {
     /// With a base, the file has only the rows that changed after it; nil for all rows.
     var base: DeltaBase?
 
-    /// The number of rows in a batch.
     private static let batchSize = 2_000
 
-    /// Builds the snapshot at `path`, compressed.
-    ///
-    /// - Returns: The file; nil if changes of another program wait to be absorbed, or the tables were
-    ///   altered: absorb them and try again. With a base, nil also if a full snapshot is better.
+    /// Builds the snapshot, compressed; nil if changes wait to be absorbed, tables were altered, or a full one is best.
     func build(at path: String) throws -> SnapshotFile? {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
@@ -141,7 +135,6 @@ struct BuildSnapshot {
     }
 }
 
-/// The snapshot files of each zone.
 actor ZoneSnapshots {
     private let folder: String
     /// One claim for all zones, because each claim keeps a file open.
@@ -164,7 +157,6 @@ actor ZoneSnapshots {
         return cache
     }
 
-    /// Returns the snapshot of a tag, if this node still has it.
     func snapshot(zone: String, tag: String) async -> SnapshotFile? { await caches[zone]?.snapshot(tag: tag) }
 
     func release(_ file: SnapshotFile) async { for cache in caches.values { await cache.release(file) } }

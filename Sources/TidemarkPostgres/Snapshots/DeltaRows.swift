@@ -2,9 +2,7 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
-/// Selects the rows of a delta: the records that the log names after the base revision.
-///
-/// The queries run in the transaction of a ``BuildSnapshot``.
+/// Selects the rows of a delta, which the log names after the base, in the transaction of a ``BuildSnapshot``.
 struct DeltaRows {
     let pg: PostgresConnection
     let served: PostgresSchema

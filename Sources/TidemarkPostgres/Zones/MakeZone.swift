@@ -4,9 +4,7 @@ import TidemarkEngine
 
 /// Makes and removes zones while nodes serve the database: a row in `tidemark.zone`, and rows of tables.
 extension PostgresStore: ZoneHost {
-    /// Makes a zone without rows, if there is none of that name.
-    ///
-    /// - Throws: `unavailable` if the tables have no column for the zone.
+    /// Makes a zone without rows unless there is one; throws `unavailable` if the tables have no column for the zone.
     package func makeZone(_ name: String) async throws {
         try await zones.makeZone(name, epoch: UUID().uuidString.lowercased())
     }
@@ -22,9 +20,7 @@ extension ZoneConnections {
         "overruled", "capture", "piece", "outside",
     ]
 
-    /// Inserts a zone's row.
-    ///
-    /// A zone of an unknown name has no rows yet, so no writer has to be waited for.
+    /// Inserts a zone's row; one of an unknown name has no rows yet, so no writer has to be waited for.
     fileprivate func makeZone(_ name: String, epoch: String) async throws {
         guard try await revisions(of: [name]).isEmpty else { return }
         guard served.tables.values.allSatisfy({ $0.zoneColumn != nil }) else {
