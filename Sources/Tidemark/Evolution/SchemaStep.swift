@@ -1,9 +1,7 @@
 import TidemarkCore
 import TidemarkSQL
 
-/// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping.
-///
-/// A pure function of both pairs.
+/// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping: a pure function.
 struct SchemaStep {
     struct Side {
         let common: SyncSchema

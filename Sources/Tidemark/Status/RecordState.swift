@@ -38,9 +38,7 @@ extension SyncEngine {
         try await state { try record.require(in: $0) }
     }
 
-    /// Returns the state of a record of the app.
-    ///
-    /// As with the record's name. A record without a value in a key column has no name, and is refused.
+    /// Returns the state of a record of the app, as with its name; one without a value in a key column is refused.
     public func state<Record: EncodableRecord & TableRecord & Sendable>(of record: Record) async throws -> RecordState {
         try await state { try RecordName(of: record, in: $0) }
     }
@@ -53,9 +51,7 @@ extension SyncEngine {
         states { try record.require(in: $0) }
     }
 
-    /// The state of a record of the app now, and each other one that it gets.
-    ///
-    /// As with the record's name.
+    /// The state of a record of the app now, and each other one that it gets, as with the record's name.
     public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(of record: Record)
         -> AsyncThrowingStream<RecordState, any Error>
     { states { try RecordName(of: record, in: $0) } }
