@@ -109,9 +109,7 @@ private struct StateView {
     let table: SyncedTable
     let db: Database
 
-    /// Returns the state of a record by its key in canonical JSON; nil if the view does not have it.
-    ///
-    /// In this way SQLite finds pending changes by an index, and searches captured rows without listing them all.
+    /// Reads a record's state by its key, so that SQLite uses an index and lists no captured rows; nil if it has none.
     func state(of key: String) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(
