@@ -1,8 +1,6 @@
 public import GRDB
 
-/// A zone of an account on this device: an ordinary database, and its sync.
-///
-/// Safe to use from any task.
+/// A zone of an account on this device: an ordinary database, and its sync; safe to use from any task.
 public struct AccountZone: Sendable {
     /// The zone as the app opened it: ``SyncAccount/privateZone``, `main`, or the name in a ``ZoneSummary``.
     public let zone: String

@@ -4,9 +4,7 @@ internal import NIOCore
 internal import NIOHTTP1
 public import TidemarkCore
 
-/// The requests of a user about zones and members; each throws ``TidemarkCore/TidemarkError``.
-///
-/// They need a server with users, and credentials.
+/// A user's requests about zones and members, with credentials, to a server with users; each throws `TidemarkError`.
 extension HTTPTransport {
     // MARK: Zones
 

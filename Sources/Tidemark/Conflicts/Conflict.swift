@@ -30,9 +30,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         public let message: String
     }
 
-    /// One record of the change set in three versions: base, mine and theirs.
-    ///
-    /// Each version is a JSON object of columns.
+    /// One record of the change set in three versions, each a JSON object of columns: base, mine and theirs.
     public struct Record: Hashable, Sendable, Codable {
         /// The table.
         public let table: String
@@ -45,9 +43,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         /// Once a conflict that this one depends on is made again, the record as that has left it. ``versions(as:)``
         /// has values.
         public let base: String?
-        /// The columns that the change set sets; nil for a deletion.
-        ///
-        /// `{"$add":-2}` in place of a value is what it adds.
+        /// The columns that the change set sets, or adds to, as `{"$add":-2}` in place of a value; nil for a deletion.
         public let mine: String?
         /// The server's record as it is now, without pending changes of this device; nil if the server has none.
         ///
@@ -95,9 +91,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
     public internal(set) var hasChanged = false
     /// What the conflict shows of the server's rows, as a short hash: equal texts have shown the same.
     public internal(set) var seen = ""
-    /// Whether a text of the conflict in the file is damaged, so that it shows less than it had.
-    ///
-    /// ``Resolution/accept`` is possible then.
+    /// Whether a text of the conflict in the file is damaged; ``Resolution/accept`` is possible then.
     public internal(set) var isDamaged = false
 
     /// Reads the parked conflicts, oldest first, with the server's records as they were when the device parked them.

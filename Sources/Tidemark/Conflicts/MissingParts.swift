@@ -2,9 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The refusals of a retry that would need a table or columns which this file no longer has.
-///
-/// The write would ignore their values silently.
+/// The refusals of a retry that would silently ignore values of a table or columns which this file no longer has.
 struct MissingParts {
     let table: String
     let key: String

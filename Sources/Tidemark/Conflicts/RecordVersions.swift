@@ -2,9 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// A record of a conflict in three versions, as parts of an app's record type.
-///
-/// ``Partial/record()`` makes a record of a whole version.
+/// A conflict's record in three versions, parts of an app's record type; ``Partial/record()`` makes a whole one.
 public struct RecordVersions<Record>: Hashable, Sendable {
     /// The whole record as the server had confirmed it before the edit; nil if it did not exist.
     public let base: Partial<Record>?

@@ -2,9 +2,7 @@ package import GRDB
 package import TidemarkCore
 import TidemarkSQL
 
-/// Resolves a parked conflict.
-///
-/// The triggers capture the outcome like any edit, and it becomes a new change set.
+/// Resolves a parked conflict: the triggers capture the outcome like any edit, and it becomes a new change set.
 package struct ResolveConflict {
     let db: Database
     let schema: SyncSchema

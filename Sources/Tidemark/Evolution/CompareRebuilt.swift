@@ -75,9 +75,7 @@ struct CompareRebuilt {
         try dropZoneRows()
     }
 
-    /// Captures the edits that meet values which others have written since.
-    ///
-    /// They are based on the revision that the rows had then, so that the server judges them by its policies.
+    /// Captures edits that meet values which others have written since, based on the revision that the rows had then.
     func captureContended() throws {
         for table in tables where try hasContended(table) {
             try copyZoneRows(table)

@@ -1,9 +1,7 @@
 import TidemarkCore
 import TidemarkSQL
 
-/// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping.
-///
-/// A pure function of both pairs.
+/// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping: a pure function.
 struct SchemaStep {
     struct Side {
         let common: SyncSchema
@@ -61,9 +59,7 @@ struct SchemaStep {
         }
     }
 
-    /// Returns the policy `add` of columns of the former tables, under their former names.
-    ///
-    /// The zone's policies of today count: the server takes no delta in another column.
+    /// Returns the policy `add` of former columns by today's policies: the server takes no delta in another column.
     func addPolicies(of tables: [SyncedTable]) -> [String: ConflictPolicy] {
         if planted(PlantedBug.sendsSumsAsValuesAfterMigration) { return [:] }
         let adding = tables.flatMap { table -> [String] in

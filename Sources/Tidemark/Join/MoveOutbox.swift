@@ -58,9 +58,7 @@ struct MoveOutbox {
         }
     }
 
-    /// The number of the last note of overruled values that this file has; 0 to fetch all again.
-    ///
-    /// A server that has lost revisions reuses numbers. The device then prefers a duplicate to a gap.
+    /// The last note of overruled values that this file has; 0 if the server lost revisions and so reuses numbers.
     private var lastNote: Int64 {
         get throws {
             let file = try DeviceFile(db)

@@ -11,9 +11,7 @@ enum SnapshotCheck {
             place: .init(table: table))
     }
 
-    /// Runs `body` and turns errors of SQLite or the schema into an ``unusable(_:table:)`` error.
-    ///
-    /// `isOwnFileSound` returns false if damage is in the device's own file, not in the snapshot.
+    /// Turns errors of SQLite or the schema into ``unusable(_:table:)``, unless the device's own file is damaged.
     static func typingErrors<Result>(isOwnFileSound: () throws -> Bool = { true }, _ body: () throws -> Result) throws
         -> Result
     {

@@ -202,9 +202,7 @@ package struct TakeSnapshot {
         return ApplyResult(revision: header.revision, hasPending: hasPending ?? false, events: events)
     }
 
-    /// Whether rows differ from those that the server confirmed.
-    ///
-    /// Without the fingerprint of those rows, the device trusts the comparison that led to this snapshot.
+    /// Whether rows differ from the confirmed ones; without their fingerprint, the comparison that led here counts.
     private func hasUncapturedEdits(_ file: DeviceFile) throws -> Bool {
         guard !file.isStale else { return false }
         let confirmed = ConfirmedRows(db: db, file: file)

@@ -1,9 +1,7 @@
 import GRDB
 import TidemarkCore
 
-/// The device's hybrid clock.
-///
-/// It is stored in the file, so it survives restarts, and all processes of the file share it.
+/// The device's hybrid clock, stored in the file: it survives restarts, and all processes of the file share it.
 enum DeviceClock {
     static func read(_ db: Database) throws -> HybridClock {
         HybridClock(last: try Int64.fetchOne(db, cached: "SELECT time FROM tidemark_device") ?? 0)

@@ -32,12 +32,10 @@ struct DivideRecords {
             arguments: arguments)
     }
 
-    /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
+    /// Numbers each group's parts in `temp.tidemark_division` from 0; returns the counts of groups with several parts.
     ///
     /// `captureRange` is the range of captured changes to search for key updates; nil if those changes are already
     /// drained. With `sizeMax`, in characters of keys and values, neighbouring parts are one part up to that size.
-    ///
-    /// - Returns: The number of parts of each group that has more than one.
     func divide(captureRange: ClosedRange<Int64>?, sizeMax: Int? = nil) throws -> [Int64: Int] {
         let records = try Row.fetchAll(db, sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num").map {
             row in

@@ -124,9 +124,7 @@ struct FoldRewrites {
                 """, arguments: [table.name, outside])
     }
 
-    /// Returns a query for the captured changes of one kind by other programs, numbered among those of equal rows.
-    ///
-    /// An id that was deleted or inserted twice stands for more than one row, and is left out.
+    /// Returns a query for one kind's changes by other programs, numbered among equal rows, without ids used twice.
     private func ends(of table: SyncedTable, kind: String, side: String) -> String {
         let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: side)
         return """

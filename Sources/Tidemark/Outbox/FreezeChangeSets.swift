@@ -35,9 +35,7 @@ struct FreezeChangeSets {
         var overflow = 0
     }
 
-    /// Returns the change sets to send now, oldest first: at least one, then as many as the limits allow.
-    ///
-    /// Without `freezesMore`, it returns only change sets that are already frozen.
+    /// Returns the change sets to send, oldest first, at least one; without `freezesMore`, only those already frozen.
     func outgoing(countMax: Int, freezesMore: Bool) throws -> Outgoing {
         try ReplaceReusedIDs(db: db, schema: schema).run()
         var outgoing = Outgoing()

@@ -14,9 +14,7 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
     /// No table.
     public static let none = IndependentTables(names: [])
 
-    /// Some tables, by their names.
-    ///
-    /// Edits in other tables stay in one change set, with all records connected to them.
+    /// Some tables by name; edits in other tables stay in one change set, with all records connected to them.
     public init(_ names: some Sequence<String>) { self.init(names: Set(names)) }
 
     /// Some tables, by their names.

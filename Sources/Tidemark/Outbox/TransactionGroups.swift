@@ -64,10 +64,7 @@ struct TransactionGroups {
         return groups
     }
 
-    /// Returns the earlier transactions that are related to each transaction.
-    ///
-    /// A transaction is united with the previous one if they share a record, and with the one that
-    /// created a record that it deletes.
+    /// Relates a transaction to the previous one if they share a record, and to the creator of one that it deletes.
     private func reach(_ ends: [Int64]) throws -> [Int: Reach] {
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(

@@ -28,9 +28,7 @@ public struct Partial<Record>: Hashable, Sendable {
     /// Creates a part of columns by name.
     public init(values: [String: DatabaseValue]) { self.values = values }
 
-    /// The value of a column.
-    ///
-    /// A stored value that is not of the column's type reads as NULL does.
+    /// The value of a column; a stored value that is not of the column's type reads as NULL does.
     public subscript<Value: DatabaseValueConvertible>(column: RecordColumn<Record, Value>) -> Presence<Value?> {
         get { values[column.name].map { .present(Value.fromDatabaseValue($0)) } ?? .absent }
         set {

@@ -31,9 +31,7 @@ public struct RecordMerge<Record: FetchableRecord & TableRecord>: RecordMerging 
     /// The type's table.
     public var table: String { Record.databaseTableName }
 
-    /// Merges one record.
-    ///
-    /// A record that the type cannot read is left to a person, whom the conflict shows its values.
+    /// Merges one record; one that the type cannot read is left to a person, whom the conflict shows its values.
     public func merge(_ input: MergeInput) -> [String: DatabaseValue]? {
         let changed = input.mine.filter { input.base?[$0.key] != $0.value }
         guard case .success(let theirs) = record(input.theirs, input),

@@ -104,9 +104,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// Waits for a pause or until cancellation.
-    ///
-    /// With `orEdit`, the next commit of captured changes ends it early; with `orHint`, a hint does.
+    /// Waits for a pause; with `orEdit`, a commit of captured changes ends it early, and with `orHint`, a hint.
     package func wait(atMost pause: Duration, orEdit: Bool, orHint: Bool = false) async {
         state.withLock { $0.isOver = false }
         let timer = Task { [self] in

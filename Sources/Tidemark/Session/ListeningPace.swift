@@ -1,8 +1,4 @@
-/// Computes the pause before a listening device reconnects.
-///
-/// Pauses grow and have jitter; the server can request a longer one.
-///
-/// A value; the shell sleeps.
+/// Computes growing pauses before a listening device reconnects, or the server's longer ones; the shell sleeps.
 struct ListeningPace: Sendable {
     private var failures = 0
     private var eventCount = 0
@@ -25,10 +21,7 @@ struct ListeningPace: Sendable {
 
     mutating func recordRefusal(retryAfterSeconds: Int?) { requestPause(.seconds(retryAfterSeconds ?? 0)) }
 
-    /// Records the end of a connection, or a failed one, and returns the pause before the next.
-    ///
-    /// `jitter` is a random factor from 0.5 to 1.5, so that the devices of a failed server do not all
-    /// reconnect at once.
+    /// Returns the pause before the next connection; `jitter`, 0.5 to 1.5, spreads the devices of a failed server.
     mutating func nextPause(jitter: Double) -> Duration {
         failures = min(failures + 1, Self.failuresMax)
         let ownPause = min(Duration.seconds(1) * (1 << (failures - 1)), Self.pauseMax)

@@ -1,9 +1,4 @@
-/// Computes the background loop's pauses.
-///
-/// It is the interval after a success, and grows after failures. It is never shorter than a pause that
-/// the server requested.
-///
-/// A value; the shell sleeps.
+/// Computes the loop's pauses: the interval, after failures growing ones, or the server's longer one; the shell sleeps.
 package struct Pace: Sendable {
     let interval: Duration
     private let first: Duration
@@ -40,10 +35,7 @@ package struct Pace: Sendable {
     /// Whether an edit or a hint ends the pause early; not if the server requested the pause.
     package var endsWithEdit: Bool { requestedPause == .zero }
 
-    /// Returns the pause before the next round.
-    ///
-    /// `jitter` is a random factor from 0.5 to 1.5, so that devices that failed together do not all
-    /// return at once. It never shortens a requested pause.
+    /// Returns the pause before the next round; `jitter`, 0.5 to 1.5, spreads devices and shortens no requested pause.
     package func pause(jitter: Double) -> Duration {
         guard failures > 0 else { return interval }
         let ownPause = min(first * (1 << (failures - 1)), Self.pauseMax)

@@ -5,9 +5,7 @@ extension SyncEngine {
     /// The pause between two looks for other credentials, which may belong to another process.
     private static let credentialsPause = Duration.seconds(10)
 
-    /// Tells the engine that its credentials may give another token now, because the user has signed in.
-    ///
-    /// The background sync goes on at once.
+    /// Tells the engine, whose background sync goes on at once, that its credentials may give another token now.
     public func credentialsChanged() {
         clearObstacle()
         commits.wake()

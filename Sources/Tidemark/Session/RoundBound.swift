@@ -15,9 +15,7 @@ struct RoundBound: Sendable {
         case waiting(oldest: Int64?, latest: Int64?)
     }
 
-    /// The most requests without progress.
-    ///
-    /// A sync repeats fewer for good reasons, such as an altered schema or a concurrent process.
+    /// The most requests without progress; an altered schema or a concurrent process causes fewer.
     static let repeatsMax = 16
 
     private var last: Mark?

@@ -23,9 +23,7 @@ import TidemarkSQL
 ///
 /// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share it.
 public actor SyncEngine {
-    /// The clock, randomness and process checks that an engine uses.
-    ///
-    /// Tests pass a clock and randomness of their own.
+    /// The clock, randomness and process checks that an engine uses; tests pass their own.
     public struct Environment: Sendable {
         /// Returns the current time.
         public let now: @Sendable () -> Date
@@ -36,9 +34,7 @@ public actor SyncEngine {
         /// Returns whether the process with this id still runs.
         public let isRunning: @Sendable (Int32) -> Bool
 
-        /// Makes an environment.
-        ///
-        /// Without `isRunning`, every other process counts as ended.
+        /// Makes an environment; without `isRunning`, every other process counts as ended.
         public init(
             now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID, process: Int32 = 0,
             isRunning: @escaping @Sendable (Int32) -> Bool = { _ in false }
@@ -50,9 +46,7 @@ public actor SyncEngine {
         }
     }
 
-    /// A stream of the events sent after this call.
-    ///
-    /// Each access returns a new stream.
+    /// A stream of the events sent after this call; each access returns a new stream.
     public nonisolated var deviceEvents: AsyncStream<DeviceEvent> { eventHub.stream() }
     nonisolated let eventHub = Broadcast<DeviceEvent>()
     nonisolated let meter: DownloadMeter

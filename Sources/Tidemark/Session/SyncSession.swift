@@ -131,9 +131,7 @@ struct SyncSession: Sendable {
     }
 }
 
-/// A value that an engine keeps from one sync to the next.
-///
-/// Safe to use from any task.
+/// A value that an engine keeps from one sync to the next; safe to use from any task.
 final class Remembered<Value: Sendable>: Sendable {
     private let value: Mutex<Value>
 

@@ -18,9 +18,7 @@ public struct FileTokenStore: TokenStore {
     /// Reads the token of a server; nil if the file is missing.
     public func token(of origin: String) throws -> StoredToken? { try read()[origin] }
 
-    /// Replaces the file by one with the new token.
-    ///
-    /// The caller has the lock for replacing tokens.
+    /// Replaces the file by one with the new token; the caller has the lock for replacing tokens.
     public func store(_ token: StoredToken?, of origin: String) throws {
         var tokens = try read()
         guard tokens[origin] != token else { return }

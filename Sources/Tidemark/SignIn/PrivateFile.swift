@@ -1,9 +1,7 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// A small file that only its owner can read, and that is replaced as a whole.
-///
-/// After a crash the file has the old content or the new one.
+/// A small file that only its owner can read, replaced as a whole: a crash leaves the old content or the new one.
 struct PrivateFile: Sendable {
     let path: String
     /// The permissions of group and others; the file may have none of them.

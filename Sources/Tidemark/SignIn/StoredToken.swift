@@ -1,6 +1,4 @@
-/// The token of a device at one server, as the device stores it.
-///
-/// Descriptions leave the token out, so a log or an error never shows it.
+/// The token of a device at one server, as the device stores it; descriptions leave the secret out.
 public struct StoredToken: Hashable, Sendable, Codable {
     /// The secret, as requests send it.
     public let token: String

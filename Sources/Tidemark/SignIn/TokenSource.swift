@@ -13,9 +13,7 @@ protocol TokenSource: Sendable {
     func mark() async -> Int?
 }
 
-/// A token while a request sends it.
-///
-/// No process replaces the token before ``end()``.
+/// A token while a request sends it: no process replaces the token before ``end()``.
 final class TokenLease: Sendable {
     let token: String?
     private let lock: TokenLock?

@@ -1,8 +1,6 @@
 import Synchronization
 
-/// Sends values to any number of streams.
-///
-/// A slow reader loses the oldest values and never blocks the engine. Safe to use from any task.
+/// Sends values to any number of streams from any task; a slow reader loses the oldest and never blocks the engine.
 final class Broadcast<Value: Sendable>: Sendable {
     private struct State {
         var next = 0

@@ -16,9 +16,7 @@ public enum DeviceEvent: Hashable, Sendable {
     case conflict(Conflict.ID)
     /// The server refused a change set, and the app's merge function made a new change set of it.
     case merged(Conflict.ID)
-    /// Values lost by the policy of their column.
-    ///
-    /// The device keeps them among the conflicts under this id; they need no decision.
+    /// Values lost by the policy of their column; they are among the conflicts under this id and need no decision.
     case overruled(Conflict.ID)
     /// Another device changed or deleted a record that has pending changes here.
     case changedWhileEdited(RecordName, isDeleted: Bool)

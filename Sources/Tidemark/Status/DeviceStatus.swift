@@ -21,17 +21,13 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     public let pendingRecords: Int
     /// Refused change sets that wait for the user or the app to resolve them.
     public let conflicts: Int
-    /// Entries with values that lost by the policy of their column.
-    ///
-    /// The device keeps them until the user or the app restores or dismisses them.
+    /// Entries with values that lost by their column's policy, until the user or the app restores or dismisses them.
     public let overruled: Int
     /// Records of conflicts that the device found changed although no trigger had captured it.
     ///
     /// A program seems to edit the file with triggers switched off.
     public let uncapturedRecords: Int
-    /// When the server last answered, ISO 8601; nil: never.
-    ///
-    /// The file notes it at most once a minute.
+    /// When the server last answered, ISO 8601, noted at most once a minute; nil: never.
     public let lastContact: String?
     /// The reason why the engine sends nothing now; nil if there is none, and without an engine.
     public internal(set) var obstacle: SyncObstacle?

@@ -1,6 +1,4 @@
-/// How far a new device is with the zone's rows.
-///
-/// The fraction grows only, and is 1 only when the rows are visible to the app.
+/// How far a new device is with the zone's rows: the fraction only grows, and is 1 when the app sees them.
 public struct DownloadProgress: Hashable, Sendable {
     /// The stage of the first download.
     public enum Stage: Hashable, Sendable {

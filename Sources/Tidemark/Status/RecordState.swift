@@ -38,9 +38,7 @@ extension SyncEngine {
         try await state { try record.require(in: $0) }
     }
 
-    /// Returns the state of a record of the app.
-    ///
-    /// As with the record's name. A record without a value in a key column has no name, and is refused.
+    /// Returns the state of a record of the app, as with its name; one without a value in a key column is refused.
     public func state<Record: EncodableRecord & TableRecord & Sendable>(of record: Record) async throws -> RecordState {
         try await state { try RecordName(of: record, in: $0) }
     }
@@ -53,9 +51,7 @@ extension SyncEngine {
         states { try record.require(in: $0) }
     }
 
-    /// The state of a record of the app now, and each other one that it gets.
-    ///
-    /// As with the record's name.
+    /// The state of a record of the app now, and each other one that it gets, as with the record's name.
     public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(of record: Record)
         -> AsyncThrowingStream<RecordState, any Error>
     { states { try RecordName(of: record, in: $0) } }
@@ -113,9 +109,7 @@ private struct StateView {
     let table: SyncedTable
     let db: Database
 
-    /// Returns the state of a record by its key in canonical JSON; nil if the view does not have it.
-    ///
-    /// In this way SQLite finds pending changes by an index, and searches captured rows without listing them all.
+    /// Reads a record's state by its key, so that SQLite uses an index and lists no captured rows; nil if it has none.
     func state(of key: String) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(

@@ -1,6 +1,4 @@
-/// The reason why an engine sends nothing now, for a status bar.
-///
-/// Edits are kept meanwhile.
+/// The reason why an engine sends nothing now, for a status bar; edits are kept meanwhile.
 public enum SyncObstacle: Hashable, Sendable, Codable {
     /// The server asked the device to send nothing before this time, ISO 8601.
     case pause(until: String)

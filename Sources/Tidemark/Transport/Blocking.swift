@@ -1,8 +1,6 @@
 internal import NIOPosix
 
-/// Runs long or disk-bound work on a thread that may block.
-///
-/// Cancelling the task does not interrupt the work, so that it always cleans up its files.
+/// Runs long or disk-bound work on a thread that may block; cancelling does not interrupt it, so that it cleans up.
 func blocking<Value: Sendable, Failure: Error>(_ work: @escaping @Sendable () throws(Failure) -> Value)
     async throws(Failure) -> Value
 {
