@@ -75,7 +75,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     package private(set) var references: [Reference]
     /// The columns of each unique constraint or unique index except the primary key.
     package let uniques: [[String]]
-    /// Whether a unique index covers an expression or a generated column, of which SQLite does not report the columns.
+    /// Whether a unique index covers an expression or a generated column: SQLite does not report their columns.
     package let hasComputedUniques: Bool
     /// The columns of partial unique indexes, sorted, or all if one has an expression; nil if there is no such index.
     package let partiallyUnique: [String]?

@@ -174,7 +174,7 @@ package enum SQLFunctions {
     }
 
     /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
-    static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }
 
 /// `tidemark_pick(object, places)`: an object of only some members of a canonical JSON object.
