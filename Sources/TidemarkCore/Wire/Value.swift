@@ -273,7 +273,6 @@ extension JSONReader {
 
 /// The largest value in a request, because memory holds several copies; larger served values still reach devices.
 package struct ValueBound: Sendable {
-    /// A value that is too large.
     package struct Excess: Hashable, Sendable {
         package let column: String
         /// The size of the value in a row, in bytes.

@@ -122,7 +122,6 @@ package enum RowValues {
         }
     }
 
-    /// Returns the values of a statement's present row.
     package static func values(in statement: OpaquePointer) -> [Value] {
         (0..<sqlite3_column_count(statement)).map { value(of: $0, in: statement) }
     }
@@ -185,7 +184,6 @@ package enum ConnectionFlag: String {
     case foreignKeys = "foreign_keys"
     /// Whether SQLite checks references at the commit; every commit and rollback switches it off.
     case deferForeignKeys = "defer_foreign_keys"
-    /// Whether SQLite skips CHECK constraints.
     case ignoreCheckConstraints = "ignore_check_constraints"
 
     package func isOn(_ db: Database) throws -> Bool {

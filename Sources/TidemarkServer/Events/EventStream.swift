@@ -79,7 +79,6 @@ final class LatestEvent: Sendable {
 }
 
 extension HTTPField.Name {
-    /// The id of the last event that a listener received.
     static let lastEventID = customName("Last-Event-ID")
     /// Whether a proxy may buffer an answer.
     static let xAccelBuffering = customName("X-Accel-Buffering")
