@@ -50,7 +50,6 @@ struct AccessPlace: ParsableArguments {
         return try outcome.get()
     }
 
-    /// Checks that the place has a zone of this name.
     func requireZone(_ zone: String) async throws {
         let zones = try await location.zones()
         guard zones.contains(zone) || zones.isEmpty else {

@@ -2,7 +2,6 @@ import ArgumentParser
 import TidemarkCore
 import TidemarkDashboard
 
-/// The dashboard of `tidemark serve`.
 struct DashboardOptions: ParsableArguments {
     @Flag(name: .customLong("no-dashboard"), help: "Do not show the dashboard at /dashboard/.") var hasNoDashboard =
         false

@@ -44,7 +44,6 @@ package final class Gzip {
     }
 }
 
-/// Compresses bytes at once.
 package func gzip(_ bytes: [UInt8], level: Int = Gzip.defaultLevel) -> [UInt8] {
     let stream = Gzip(level: level)
     stream.feed(bytes)

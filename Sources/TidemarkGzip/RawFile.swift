@@ -11,7 +11,6 @@ final class RawFile {
     private let path: String
     private var descriptor: Int32
 
-    /// Opens an existing file for reading.
     init(reading path: String) throws(GzipError) {
         self.path = path
         descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -7,11 +7,9 @@ final class ZlibStream {
         case decompress
     }
 
-    /// The result of a step.
     enum Outcome {
         /// zlib needs more input or more room for output.
         case more
-        /// The stream is complete.
         case ended
         /// The input is not a valid stream.
         case invalid

@@ -17,7 +17,6 @@ package final class RedisCache: SharedChangeSets {
     private static let lookupMax = Duration.seconds(1)
     /// The most change sets in one command.
     private static let batch = 100
-    /// The most bytes of a cached change set.
     private static let bytesMax = 1 << 20
     /// The lifetime of a cached change set, in seconds.
     private static let lifetime = 86_400

@@ -88,5 +88,4 @@ package final class RedisConnection {
     }
 }
 
-/// The error message of Redis or of its connection.
 struct RedisFailure: Error, Hashable { let message: String }

@@ -1,6 +1,5 @@
 internal import Foundation
 
-/// The limit of open files of this process.
 package enum OpenFiles {
     /// Raises the limit to `target`, or to the system's hard limit if that is lower, and returns the new limit.
     package static func raise(to target: Int) -> Int {

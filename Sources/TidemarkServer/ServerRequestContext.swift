@@ -5,7 +5,6 @@ internal import NIOCore
 internal import Synchronization
 internal import TidemarkCore
 
-/// The context of a request: its connection and notes.
 struct ServerRequestContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The connection, which a route closes if a refused upload continues.

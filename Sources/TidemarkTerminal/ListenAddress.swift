@@ -1,6 +1,5 @@
 package import TidemarkCore
 
-/// A host and a port to listen on.
 package struct ListenAddress: Sendable {
     package let host: String
     package let port: Int

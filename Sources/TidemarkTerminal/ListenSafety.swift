@@ -16,7 +16,6 @@ package struct ListenSafety: Hashable, Sendable {
     package enum Encryption: CaseIterable, Sendable {
         /// They are not.
         case none
-        /// The server has a certificate.
         case tls
         /// A proxy in front of the server has one, and no other machine may connect.
         case proxy

@@ -11,13 +11,11 @@ package final class ProgressBar: Sendable {
     /// Creates a bar, which appears with the first update.
     package init(_ label: String) { self.label = label }
 
-    /// Shows the progress in bytes.
     package func update(_ received: Int64, of total: Int64?) {
         guard let total else { return }
         update(received, of: total) { "\(Self.size(received)) of \(Self.size(total))" }
     }
 
-    /// Shows the progress in units of work.
     package func update(_ done: Int, of total: Int, unit: String) {
         update(Int64(done), of: Int64(total)) { "\(done) of \(total) \(unit)" }
     }

@@ -49,7 +49,6 @@ struct ResolvePart {
         return .merge(mergedRecords + serverVersions)
     }
 
-    /// The message for the user.
     var text: String {
         let server = "the server's rows stay"
         if retriedRecords.isEmpty, mergedRecords.isEmpty { return "accepted: \(server)" }

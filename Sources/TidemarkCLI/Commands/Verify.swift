@@ -50,7 +50,6 @@ struct Verify: AsyncParsableCommand {
         var server: Fingerprint?
         var isServerReached: Bool
         var records: [Verification.Record] = []
-        /// The damaged entries of a zone's log.
         var damagedEntries: [ZoneVerification.DamagedEntry] = []
         /// The latest revision in a zone's log, if it is later than the zone's.
         var logEnd: Int64?

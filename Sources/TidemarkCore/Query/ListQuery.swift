@@ -1,4 +1,3 @@
-/// The parameters of a list of records.
 package struct ListQuery: Hashable, Sendable {
     package enum Count: String, Hashable, Sendable {
         /// Exactly, up to a bound.

@@ -10,7 +10,6 @@ package indirect enum RowFilter: Hashable, Sendable {
         case lessOrEqual = "lte"
     }
 
-    /// All conditions hold.
     case all([RowFilter])
     /// At least one condition holds.
     case any([RowFilter])
@@ -33,7 +32,6 @@ package indirect enum RowFilter: Hashable, Sendable {
         }
     }
 
-    /// The columns that the condition reads.
     package var columns: [SyncedTable.Column] {
         switch self {
         case .all(let parts), .any(let parts): parts.flatMap(\.columns)
@@ -42,7 +40,6 @@ package indirect enum RowFilter: Hashable, Sendable {
         }
     }
 
-    /// The number of comparisons.
     var count: Int {
         switch self {
         case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.count }

@@ -177,7 +177,6 @@ package struct FileObjects: Hashable, Sendable, Codable {
         package enum Kind: String, Hashable, Sendable, Codable, CaseIterable {
             /// A table that stays local: it exists on each device with rows of its own.
             case table
-            /// An index of a local table.
             case index
             /// A virtual table, such as a full-text index.
             case virtual

@@ -75,11 +75,10 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     package private(set) var references: [Reference]
     /// The columns of each unique constraint or unique index except the primary key.
     package let uniques: [[String]]
-    /// Whether a unique index covers an expression or a generated column, of which SQLite does not report the columns.
+    /// Whether a unique index covers an expression or a generated column: SQLite does not report their columns.
     package let hasComputedUniques: Bool
     /// The columns of partial unique indexes, sorted, or all if one has an expression; nil if there is no such index.
     package let partiallyUnique: [String]?
-    /// The `CREATE TABLE` statement.
     package let sql: String
     /// The `CREATE INDEX` statements, in creation order.
     package let indexSQL: [String]
@@ -159,7 +158,6 @@ package struct RowLayout: Sendable {
         keyKind = table.keyKind
     }
 
-    /// Appends the member of a column: its name and value.
     package func appendMember(_ place: Int, of row: [Value], to output: inout [UInt8]) {
         output += members[place]
         row[place].appendJSON(to: &output)

@@ -3,7 +3,6 @@
 /// One pass over the text. A table's part may have its members in any order, so keys and attributes are matched at its
 /// end. An error refuses all change sets, and names the place of the first fault in the order of the text.
 package struct ChangeSetReader {
-    /// The treatment of names that the schema does not have.
     package enum UnknownNames: Sendable {
         case refuse
         /// Ignore dropped tables and columns, which old revisions still name; a device does this.

@@ -12,7 +12,6 @@ package struct ChangeSetText {
         let authorsKey: String?
         /// Its members in the buffer of its table; nil for a record that only has keys.
         let members: Range<Int>?
-        /// Whether only the author gets it.
         let isAuthors: Bool
     }
 

@@ -74,7 +74,6 @@ package struct SyncRequest: Hashable, Sendable {
     package let epoch: String?
     /// The hash of the device's schema.
     package let schema: String?
-    /// The most revisions in the answer.
     package let limit: Int?
     /// The cursor of overruled values: the number of the last note that the device has applied.
     package let overruled: Int64

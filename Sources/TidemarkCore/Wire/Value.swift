@@ -271,9 +271,8 @@ extension JSONReader {
         #"is an object, but neither {"$blob":"<base64>"}, {"$text":"<base64>"} nor {"$real":"Infinity"}"#
 }
 
-/// The largest value in a request, of which memory keeps several copies; larger served values still reach devices.
+/// The largest value in a request, because memory holds several copies; larger served values still reach devices.
 package struct ValueBound: Sendable {
-    /// A value that is too large.
     package struct Excess: Hashable, Sendable {
         package let column: String
         /// The size of the value in a row, in bytes.

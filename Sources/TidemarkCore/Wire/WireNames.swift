@@ -3,7 +3,6 @@
 /// A table or column has its own name, escaped where the protocol has a member of that name. A renamed column has its
 /// former names, too, and a device ignores the columns and tables that the zone has dropped.
 package final class WireNames: Sendable {
-    /// A table with the members of its records.
     package struct Table: Sendable {
         package let name: String
         package let keyKind: SyncedTable.KeyKind
@@ -23,7 +22,6 @@ package final class WireNames: Sendable {
         package let place: Int
         /// Whether it is part of the key, so that attributes do not have it.
         package let isKey: Bool
-        /// Whether its policy is ``ConflictPolicy/add``.
         package let adds: Bool
     }
 

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Synchronization
 internal import TidemarkCore
 
-/// The present keys of a provider; ``KeyRefresh`` decides about fetches, of which at most one is in flight.
+/// The present keys of a provider; ``KeyRefresh`` decides about fetches, and at most one is in flight.
 final class ProviderKeys: Sendable {
     let provider: IdentityProvider
     private let fetch: FetchKeys

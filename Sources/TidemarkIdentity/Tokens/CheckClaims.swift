@@ -9,7 +9,6 @@ struct CheckClaims {
     static let leeway: Int64 = 60_000
     /// The longest life of a token, in milliseconds.
     static let lifetimeMax: Int64 = 24 * 3_600_000
-    /// The most bytes of a user's id.
     private static let userBytesMax = 255
     /// The last second of the year 9999.
     private static let secondMax: Int64 = 253_402_300_799

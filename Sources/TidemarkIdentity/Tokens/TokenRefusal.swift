@@ -20,7 +20,6 @@ package enum TokenRefusal: String, Error, CaseIterable, Sendable {
     case namesNoUser
     case otherClaim
 
-    /// The reason in words, about the token.
     private var reason: String {
         switch self {
         case .tooLong: "it has more than \(SignedToken.bytesMax) bytes"

@@ -23,7 +23,6 @@ package struct ObjectTrial {
     package private(set) var accepted: [FileObjects.Object] = []
     /// The objects that SQLite does not accept, with the reasons.
     package private(set) var reasons: [String: String] = [:]
-    /// The effects of the accepted triggers.
     package private(set) var effects: [String: Effects] = [:]
     /// The functions of tables and indexes that this process does not have.
     package let tableFunctions: Set<String>

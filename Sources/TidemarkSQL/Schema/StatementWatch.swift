@@ -27,7 +27,6 @@ final class StatementWatch {
         calls = [:]
     }
 
-    /// Records a function that the current statement calls.
     func noteCall(of function: String) { calls[subject, default: []].insert(function.lowercased()) }
 
     /// One action of a statement, as SQLite reports it.

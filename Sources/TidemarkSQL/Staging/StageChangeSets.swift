@@ -71,7 +71,6 @@ package struct ChangeSetStaging {
         }
     }
 
-    /// Stages the columns of all keys as values.
     package static func stageKeys(in db: Database) throws { try db.cachedStatement(sql: keyCellSQL()).execute() }
 
     /// Stages the members that are not tables, with types as `json_type` names them, and the names of the tables.

@@ -18,9 +18,7 @@ package enum StagedPurpose: Int, CaseIterable, Sendable {
     case offered
     /// The rows that offered change sets had replaced.
     case offeredRestore
-    /// A delta's present records.
     case deltaPresent
-    /// A delta's deleted records.
     case deltaDeleted
     /// Values of columns that the file's tables gain.
     case columns

@@ -71,11 +71,11 @@ package struct BoundStatement {
 
     package func bind(_ text: String?, at index: Int32) {
         guard var text else { return }
-        text.withUTF8 { bind(text: $0, at: index, SQLFunctions.transient) }
+        text.withUTF8 { bind(text: $0, at: index, Self.transient) }
     }
 
     package func bind(_ text: [UInt8]?, at index: Int32) {
-        text?.withUnsafeBufferPointer { bind(text: $0, at: index, SQLFunctions.transient) }
+        text?.withUnsafeBufferPointer { bind(text: $0, at: index, Self.transient) }
     }
 
     /// Binds the value of a cell; the reader's text has to stay until the statement has run.
@@ -90,19 +90,22 @@ package struct BoundStatement {
     private func bind(blob: [UInt8], at index: Int32) {
         guard !blob.isEmpty else { return _ = sqlite3_bind_zeroblob(statement, index, 0) }
         blob.withUnsafeBytes {
-            _ = sqlite3_bind_blob64(statement, index, $0.baseAddress, UInt64($0.count), SQLFunctions.transient)
+            _ = sqlite3_bind_blob64(statement, index, $0.baseAddress, UInt64($0.count), Self.transient)
         }
     }
 
     private func bind(text: UnsafeBufferPointer<UInt8>, at index: Int32, _ lifetime: sqlite3_destructor_type?) {
         guard let start = text.baseAddress, !text.isEmpty else {
-            sqlite3_bind_text(statement, index, "", 0, SQLFunctions.transient)
+            sqlite3_bind_text(statement, index, "", 0, Self.transient)
             return
         }
         start.withMemoryRebound(to: CChar.self, capacity: text.count) {
             _ = sqlite3_bind_text(statement, index, $0, Int32(text.count), lifetime)
         }
     }
+
+    /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }
 
 /// Reads rows as values, by cached statements.
@@ -119,7 +122,6 @@ package enum RowValues {
         }
     }
 
-    /// Returns the values of a statement's present row.
     package static func values(in statement: OpaquePointer) -> [Value] {
         (0..<sqlite3_column_count(statement)).map { value(of: $0, in: statement) }
     }
@@ -182,7 +184,6 @@ package enum ConnectionFlag: String {
     case foreignKeys = "foreign_keys"
     /// Whether SQLite checks references at the commit; every commit and rollback switches it off.
     case deferForeignKeys = "defer_foreign_keys"
-    /// Whether SQLite skips CHECK constraints.
     case ignoreCheckConstraints = "ignore_check_constraints"
 
     package func isOn(_ db: Database) throws -> Bool {

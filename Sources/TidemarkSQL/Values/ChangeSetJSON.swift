@@ -43,7 +43,6 @@ package enum ChangeSetJSON {
         }
     }
 
-    /// Joins an envelope and the tables' parts to a change set.
     package static func text(_ envelope: [String], _ parts: [Part]) -> String {
         let names = parts.map { JSONText.quote(WireName.member(table: $0.table)) }
         let members = zip(names, parts).map { "\($0):\($1.json)" }

@@ -173,5 +173,5 @@ package enum SQLFunctions {
     }
 
     /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
-    static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 }

@@ -23,7 +23,6 @@ final class CompressedAnswers: Sendable {
         self.compress = compress
     }
 
-    /// Compresses an answer, or returns the cached result.
     func compressedBody(for json: [UInt8]) async throws -> ByteBuffer {
         let future = latest.withLock { latest in
             if let future = latest.value(for: json) { return future }

@@ -25,6 +25,7 @@ enum EventStream {
             retry: \(retryMilliseconds)
             data: {"retry":\(retryMilliseconds)}
 
+
             """
     )
 
@@ -40,6 +41,7 @@ enum EventStream {
                     id: \(to.id)
                     data: {"zone":\(zone),"epoch":"\(to.epoch)","revision":\(to.revision)}
 
+
                     """
             )
         case .changed(let change):
@@ -50,6 +52,7 @@ enum EventStream {
                     id: \(change.end.id)
                     data: \(change.since.entityTag)
                     data: \(change.answer)
+
 
                     """
             )
@@ -79,7 +82,6 @@ final class LatestEvent: Sendable {
 }
 
 extension HTTPField.Name {
-    /// The id of the last event that a listener received.
     static let lastEventID = customName("Last-Event-ID")
     /// Whether a proxy may buffer an answer.
     static let xAccelBuffering = customName("X-Accel-Buffering")

@@ -22,7 +22,6 @@ struct EventsRoute {
     let watch: AccessWatch
     private let latest = LatestEvent()
 
-    /// Whether a request asks for events, in any zone.
     static func isEventsRequest(_ request: Request) -> Bool {
         request.method == .get && (request.uri.path.hasSuffix("/events") || ChangesRoute.wantsEvents(request))
     }

@@ -12,7 +12,6 @@ internal import TidemarkEngine
 /// that grow at the same time cannot block each other for ever.
 struct MemoryBudget: Sendable {
     struct Bounds: Hashable, Sendable {
-        /// All shares together, in bytes.
         let bytesMax: Int
         /// The share of the largest body.
         let bodyBytesMax: Int
@@ -20,7 +19,6 @@ struct MemoryBudget: Sendable {
         var smallBytesMax = 128 << 10
         /// The bytes that only small shares use.
         var reservedBytes: Int { bytesMax / 8 }
-        /// The bytes of all large shares together.
         var largeBytesMax: Int { bytesMax - reservedBytes }
         /// Whether the largest body fits.
         var areSufficient: Bool { largeBytesMax >= bodyBytesMax }

@@ -23,7 +23,6 @@ struct ChangesRoute: Sendable {
         return try await JSONAnswer.response(Array(page.json.utf8), to: request.headers, share: memory.share())
     }
 
-    /// Whether a request asks for a stream.
     static func wantsEvents(_ request: Request) -> Bool {
         request.headers[.accept]?.contains("text/event-stream") == true
     }

@@ -8,7 +8,6 @@ struct OpenAPIRoute: Sendable {
     let service: any SyncService
     let memory: InFlightMemory
     private let compressedAnswers = CompressedAnswers()
-    /// The routes that the description covers.
     let routes: Set<String>
     private let documents = OpenAPIDocuments()
 

@@ -43,7 +43,6 @@ struct RouteTable {
     let accessWatch: AccessWatch
     let pages: WebPages
     let exposition: @Sendable () -> String
-
     private var admission: Admission { Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax) }
 
     /// Every route of the server, each with its decision about the sender.
@@ -115,7 +114,6 @@ struct RouteTable {
         return Route(.get, OpenAPIRoute.path, for: .members(.reader, document.answer))
     }
 
-    /// The routes of a server that issues tokens.
     private var tokenRoutes: [Route] {
         guard let issuer = gate as? any TokenIssuer else { return [] }
         let body = SmallBody(durationMax: bodyReader.durationMax, memory: memory)

@@ -5,7 +5,7 @@ internal import NIOHTTP1
 internal import Synchronization
 internal import TidemarkCore
 
-/// Refuses a request with two `Host` headers, of which a proxy may read the other, or none (RFC 9112, section 3.2).
+/// Refuses a request with two `Host` headers, as a proxy may read the other one, or none (RFC 9112, section 3.2).
 final class HostHeaderHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
