@@ -84,9 +84,7 @@ public final class FanOut: Sendable {
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
     package func listen(to zone: String, since revision: ZoneRevision? = nil, device: String? = nil)
         throws(TidemarkError) -> Listener
-    {
-        try enter { $0.join(zone, since: revision, device: device) }
-    }
+    { try enter { $0.join(zone, since: revision, device: device) } }
 
     /// Adds a listener of several zones, see ``Listener/setZones(_:)``; throws `unavailable` as for one zone.
     package func listen() throws(TidemarkError) -> Listener { try enter { $0.join() } }
