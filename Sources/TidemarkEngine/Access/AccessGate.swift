@@ -17,19 +17,15 @@ public protocol AccessGate: Sendable {
     func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
         -> ZoneAccess
 
-    /// Whether the gate remembers a token as valid, without a look at a database or a signature.
-    ///
-    /// A request with such a token passes although too many other tokens of its address were refused.
+    /// Whether the gate remembers a token as valid, which passes although too many of its address were refused.
     func remembers(token: String) -> Bool
 
     /// Returns the present state of the decisions, cheaply enough for several calls a second.
     func moment() async throws -> AccessMoment
 
-    /// Checks that the gate would still admit the request with this decision and this bearer token.
+    /// Checks that the gate would still admit the request; throws the refusal, or the failure of the database.
     ///
     /// This is no use of the token: a device may have replaced the token of a request that lasts.
-    ///
-    /// - Throws: The refusal, or the failure of the database.
     func confirm(_ access: ZoneAccess, token: String?) async throws
 }
 

@@ -180,9 +180,8 @@ package final class Listener: Sendable {
 
 /// Publishes a store's commits to listeners: a small change itself, else its revision only.
 ///
-/// One task a zone reads and renders each change once for all listeners; later commits are
-/// published together. If no listener receives changes, or reading fails, only the revision is
-/// published. Safe to use from any task.
+/// One task a zone reads and renders each change once for all listeners; later commits are published together. If no
+/// listener receives changes, or reading fails, only the revision is published. Safe to use from any task.
 package final class Announcements: Sendable {
     /// Reads the change from a revision to a zone's latest; nil if it is not available or not small.
     package typealias Read = @Sendable (_ base: ZoneRevision) async throws -> ZoneChange?
