@@ -46,7 +46,7 @@ extension EmbeddedStore {
 
     /// Opens a file that is a zone already, with the tables and policies that it stores; a server may serve it, too.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, and the errors of the initializer with an epoch.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, and errors of the initializer with an epoch.
     public convenience init(servedFile path: String) throws {
         var configuration = Configuration.waiting(readonly: true)
         configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
