@@ -10,9 +10,8 @@ import TidemarkSQL
 /// This is the async shell around ``ZoneTransaction`` and the handlers. Requests that wait for the
 /// file share a transaction and its flush to the disk (``TidemarkEngine/GroupCommitter``).
 ///
-/// Opened on an existing file, the store adopts its tables and rows. Commits are durable
-/// (`synchronous = EXTRA`) before the answer leaves. SQLite runs on GRDB's own threads, never on the
-/// cooperative pool. Safe to use from any task.
+/// Opened on an existing file, the store adopts its tables and rows. Commits are durable (`synchronous = EXTRA`) before
+/// the answer leaves. SQLite runs on GRDB's own threads, never on the cooperative pool. Safe to use from any task.
 public final class EmbeddedStore: SyncService {
     /// The current schema of the zone's tables.
     public var schema: SyncSchema { file.schema }

@@ -7,10 +7,9 @@ import TidemarkSQL
 
 /// Zones in a PostgreSQL database: the store for production.
 ///
-/// This is the async shell around ``PostgresTransaction`` and the handler. It holds no state that
-/// other nodes need: any number of stores, in any number of processes, can serve one database.
-/// Commits are durable before the answer leaves. libpq runs on threads of its own. Safe to use from
-/// any task.
+/// This is the async shell around ``PostgresTransaction`` and the handler. It holds no state that other nodes need: any
+/// number of stores, in any number of processes, can serve one database. Commits are durable before the answer leaves.
+/// libpq runs on threads of its own. Safe to use from any task.
 public final class PostgresStore: SyncService {
     /// Options for opening a store.
     public typealias Options = PostgresStoreOptions
@@ -71,7 +70,9 @@ public final class PostgresStore: SyncService {
         await establishFingerprints()
     }
 
-    /// Computes fingerprints of adopted rows now, before the first commit has to while others wait; not after altering.
+    /// Computes the fingerprints of adopted rows now: otherwise the first commit does it, while all others wait.
+    ///
+    /// Later revisions without one are those of altered tables, as in a SQLite file.
     private func establishFingerprints() async {
         for zone in options.zones {
             do {

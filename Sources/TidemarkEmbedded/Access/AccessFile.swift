@@ -1,4 +1,3 @@
-import Foundation
 import GRDB
 import TidemarkCore
 package import TidemarkEngine
@@ -56,9 +55,7 @@ package final class AccessFile: AccessDatabase {
     /// Runs `body` in a read transaction of a connection that only reads.
     package func read<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
         async throws -> Success
-    {
-        try await translatingErrors { try await reader.read { try body(Statements(db: $0)) } }
-    }
+    { try await translatingErrors { try await reader.read { try body(Statements(db: $0)) } } }
 
     /// Returns SQLite's count of the commits of other connections, read on the caller's thread.
     package func version() async throws -> Int64 {

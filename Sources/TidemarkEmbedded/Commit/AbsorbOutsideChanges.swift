@@ -5,9 +5,8 @@ import TidemarkSQL
 
 /// Logs the changes of other programs, such as the sqlite3 shell, as a revision without an author.
 ///
-/// The capture triggers recorded the changes; the store coalesces and logs them like a change set.
-/// The file does not tell where the programs' transactions ended. So all captured changes become one
-/// revision, which is still atomic.
+/// The capture triggers recorded the changes; the store coalesces and logs them like a change set. The file does not
+/// tell where the programs' transactions ended. So all captured changes become one revision, which is still atomic.
 extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
         let captured = CapturedEffects(db, schema: schema)

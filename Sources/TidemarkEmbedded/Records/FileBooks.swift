@@ -4,9 +4,7 @@ package import TidemarkEngine
 import TidemarkSQL
 
 /// Who reads and writes the books of a zone in its file: by cached statements on one connection.
-package protocol FileBooks: BookDatabase {
-    var db: Database { get }
-}
+package protocol FileBooks: BookDatabase { var db: Database { get } }
 
 package struct FileConnection: FileBooks {
     package let db: Database

@@ -44,13 +44,9 @@ extension EmbeddedStore {
     /// Releases a snapshot after its last use.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
-    /// Opens a file that is a zone already; a server may serve it at the same time.
+    /// Opens a file that is a zone already, with the tables and policies that it stores; a server may serve it, too.
     ///
-    /// The file stores its served tables and their policies.
-    ///
-    /// - Parameter path: The zone's file.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, and the errors of the
-    ///   initializer with an epoch.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the file is no zone, and errors of the initializer with an epoch.
     public convenience init(servedFile path: String) throws {
         var configuration = Configuration.waiting(readonly: true)
         configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
@@ -67,8 +63,7 @@ extension EmbeddedStore {
 
     /// Copies the zone's rows at its latest revision into a new SQLite file at a path, where it replaces another.
     ///
-    /// The file is the snapshot of ``snapshot(zone:since:)`` before compression. Other programs'
-    /// changes become a revision first.
+    /// The file is ``snapshot(zone:since:)`` before compression; other programs' changes become a revision first.
     public func writeSnapshot(to path: String) async throws {
         _ = try await withSettledZone { [self] _, schema in
             let builder = SnapshotBuilder(zonePath: self.path, schema: schema)

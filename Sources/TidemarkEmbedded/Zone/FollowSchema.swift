@@ -10,9 +10,8 @@ import TidemarkSQL
 /// - A new column's values are captured where they differ from its default. The default itself
 ///   travels with the schema as the column's fill.
 /// - A renamed column keeps its history if the operator declares the rename.
-/// - A rebuilt table lost its triggers, so the store cannot know the writes since then. The zone
-///   starts a new epoch, and devices take a snapshot. The same holds for a table that was dropped
-///   and created again.
+/// - A rebuilt table lost its triggers, so the store cannot know the writes since then. The zone starts a new epoch,
+///   and devices take a snapshot. The same holds for a table that was dropped and created again.
 struct FollowSchema {
     let db: Database
     let schema: SyncSchema

@@ -4,40 +4,28 @@ public import TidemarkCore
 ///
 /// The server asks it on every route but those of health checks, before it reads a request's body.
 public protocol AccessGate: Sendable {
-    /// Returns the sender of a request.
-    ///
-    /// - Parameter token: The bearer token of the request; nil for a request without one.
-    /// - Returns: The sender; ``Caller/anonymous`` for a request without a token.
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is not valid.
+    /// Returns a request's sender, ``Caller/anonymous`` without a token; throws `signInNeeded` for an invalid one.
     func caller(token: String?) async throws -> Caller
 
     /// Returns the access of a request to a zone; sender and rights are decided on one state of the database.
     ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - token: The bearer token of the request; nil for a request without one.
-    ///   - admit: Called once with the sender, before the gate looks at the zone; its error refuses the request.
-    /// - Returns: The sender with the rights in the zone.
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` for a zone that does not exist or that the
-    ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is
-    ///   not valid, or for a sender without one; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member;
-    ///   the error of `admit`.
+    /// `admit` is called once with the sender, before the gate looks at the zone; its error refuses the request.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` for a zone that does not exist or that the sender may not read,
+    ///   with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for an invalid token, or a sender without one;
+    ///   ``TidemarkCore/ErrorCode/accessRevoked`` for a former member; the error of `admit`.
     func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
         -> ZoneAccess
 
-    /// Whether the gate remembers a token as valid, without a look at a database or a signature.
-    ///
-    /// A request with such a token passes although too many other tokens of its address were refused.
+    /// Whether the gate remembers a token as valid, which passes although too many of its address were refused.
     func remembers(token: String) -> Bool
 
     /// Returns the present state of the decisions, cheaply enough for several calls a second.
     func moment() async throws -> AccessMoment
 
-    /// Checks that the gate would still admit the request with this decision and this bearer token.
+    /// Checks that the gate would still admit the request; throws the refusal, or the failure of the database.
     ///
     /// This is no use of the token: a device may have replaced the token of a request that lasts.
-    ///
-    /// - Throws: The refusal, or the failure of the database.
     func confirm(_ access: ZoneAccess, token: String?) async throws
 }
 

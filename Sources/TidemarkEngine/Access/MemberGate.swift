@@ -17,7 +17,7 @@ public final class MemberGate: AccessGate {
     private let goodTokens = Mutex(LeastRecent<String, Int64>(countMax: Decisions.countMax))
     private let policy: PolicyInForce
 
-    /// The decisions in favour of senders at one version; strangers can make up any number of others, to be refused.
+    /// The decisions in favour of senders at one version; refusals are not kept, as strangers can make up any number.
     private struct Decisions {
         var version: Int64 = -1
         var holders: [String: Tokens.Holder] = [:]

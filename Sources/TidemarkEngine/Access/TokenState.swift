@@ -4,11 +4,10 @@
 /// old one retires when the new one is first shown, which proves that it arrived. So a device whose
 /// answer is lost exchanges again, and the unused token of the first exchange is never shown.
 ///
-/// A retired device token that is shown again was copied: either the device or the copy rotated it
-/// first, and the server cannot tell which. It revokes the chain, and the person signs in again. For
-/// ``grace`` after its retirement the token is only refused: a request that the device has cancelled can
-/// still be on its way with it. A retired sign-in token is only refused at any time, because people paste
-/// a link twice.
+/// A retired device token that is shown again was copied: either the device or the copy rotated it first, and the
+/// server cannot tell which. It revokes the chain, and the person signs in again. For ``grace`` after its retirement
+/// the token is only refused: a request that the device has cancelled can still be on its way with it. A retired
+/// sign-in token is only refused at any time, because people paste a link twice.
 package enum TokenState: String, CaseIterable, Sendable {
     /// Nobody has shown it yet.
     case issued

@@ -18,7 +18,9 @@ package struct ConflictReason: Hashable, Sendable, Codable {
     package let rule: String
     /// The rule in words.
     package let message: String
+}
 
+extension ConflictReason {
     package init(table: String, key: String, columns: [String], rule: ConflictRule) {
         self.table = table
         self.key = key
@@ -36,15 +38,6 @@ package struct ConflictReason: Hashable, Sendable, Codable {
             case .forbidden: "Your role in this zone does not permit this change."
             case .overruled: "Another value stands here; this one is kept."
             }
-    }
-
-    /// Makes a reason that was kept.
-    init(table: String, key: String, columns: [String], rule: String, message: String) {
-        self.table = table
-        self.key = key
-        self.columns = columns
-        self.rule = rule
-        self.message = message
     }
 }
 

@@ -159,7 +159,7 @@ package struct Audience {
         return change
     }
 
-    /// Returns the first revision unlike the listener's, also an earlier one: the server may be a copy of itself.
+    /// Returns the first revision unlike the listener's, also an earlier one: the server may be an older copy.
     private func news(for seat: Seat) -> ZoneRevision? {
         for zone in seat.zones {
             if let latest = zoneListeners[zone]?.latest, latest != seat.lastRevisions[zone] { return latest }

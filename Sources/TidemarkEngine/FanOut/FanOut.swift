@@ -84,9 +84,7 @@ public final class FanOut: Sendable {
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
     package func listen(to zone: String, since revision: ZoneRevision? = nil, device: String? = nil)
         throws(TidemarkError) -> Listener
-    {
-        try enter { $0.join(zone, since: revision, device: device) }
-    }
+    { try enter { $0.join(zone, since: revision, device: device) } }
 
     /// Adds a listener of several zones, see ``Listener/setZones(_:)``; throws `unavailable` as for one zone.
     package func listen() throws(TidemarkError) -> Listener { try enter { $0.join() } }
@@ -182,9 +180,8 @@ package final class Listener: Sendable {
 
 /// Publishes a store's commits to listeners: a small change itself, else its revision only.
 ///
-/// One task a zone reads and renders each change once for all listeners; later commits are
-/// published together. If no listener receives changes, or reading fails, only the revision is
-/// published. Safe to use from any task.
+/// One task a zone reads and renders each change once for all listeners; later commits are published together. If no
+/// listener receives changes, or reading fails, only the revision is published. Safe to use from any task.
 package final class Announcements: Sendable {
     /// Reads the change from a revision to a zone's latest; nil if it is not available or not small.
     package typealias Read = @Sendable (_ base: ZoneRevision) async throws -> ZoneChange?

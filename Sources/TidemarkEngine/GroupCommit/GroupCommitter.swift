@@ -116,9 +116,8 @@ package final class GroupCommitter: Sendable {
 
 /// The requests that wait for one zone, in groups to commit together.
 ///
-/// One group is in flight at a time; requests that arrive meanwhile join a later one. A group takes
-/// all waiting entries in order of arrival, up to the bounds. So no request waits for others to
-/// arrive, and none overtakes another.
+/// One group is in flight at a time; requests that arrive meanwhile join a later one. A group takes all waiting entries
+/// in order of arrival, up to the bounds. So no request waits for others to arrive, and none overtakes another.
 package struct GroupQueue<Entry> {
     package struct Bounds: Hashable, Sendable {
         package let entriesMax: Int

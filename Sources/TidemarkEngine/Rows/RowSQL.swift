@@ -2,10 +2,9 @@ package import TidemarkCore
 
 /// Builds the statements that answer a ``TidemarkCore/RowQuery`` in one dialect.
 ///
-/// **Keyset paging.** The order is that of the query's columns and then of the key, so it is total. The next
-/// page begins after a position (v, k), not after a number of rows. So rows that other clients write meanwhile move no
-/// untouched row into two pages or out of all. NULL comes first ascending and last descending. For one
-/// column `c`:
+/// **Keyset paging.** The order is that of the query's columns and then of the key, so it is total. The next page
+/// begins after a position (v, k), not after a number of rows. So rows that other clients write meanwhile move no
+/// untouched row into two pages or out of all. NULL comes first ascending and last descending. For one column `c`:
 ///
 /// | | v is a value | v is NULL |
 /// | --- | --- | --- |

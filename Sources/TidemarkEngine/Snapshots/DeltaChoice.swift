@@ -2,9 +2,8 @@ package import TidemarkCore
 
 /// The choice between a delta and a full snapshot, for both stores.
 ///
-/// A delta is possible if the log reaches back to its base, and worthwhile if most rows have not
-/// changed. Otherwise a full snapshot is faster to build, send and apply, and one file serves all
-/// devices.
+/// A delta is possible if the log reaches back to its base, and worthwhile if most rows have not changed. Otherwise a
+/// full snapshot is faster to build, send and apply, and one file serves all devices.
 package enum DeltaChoice {
     /// The least number of rows in the zone for each changed record.
     private static let rowsPerRecordMin: Int64 = 2

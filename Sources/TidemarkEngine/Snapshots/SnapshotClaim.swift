@@ -3,9 +3,8 @@ import Synchronization
 
 /// A store's claim on its snapshot files in a folder: a locked file.
 ///
-/// The system releases the lock whenever the process ends. The lock also works between containers,
-/// where process ids do not. So snapshot files without a locked claim are leftovers. Safe to use
-/// from any thread.
+/// The system releases the lock whenever the process ends. The lock also works between containers, where process ids do
+/// not. So snapshot files without a locked claim are leftovers. Safe to use from any thread.
 package final class SnapshotClaim: Sendable {
     let folder: String
     /// Identifies the store's files among all others; it contains no full stop.

@@ -1,4 +1,3 @@
-import GRDB
 package import Logging
 package import TidemarkEngine
 
@@ -82,9 +81,7 @@ package final class AccessTransactions: AccessDatabase {
 
     private func run<Success: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Success) async throws
         -> Success
-    {
-        try await translatingErrors { try await pool.runOnLivingConnection(body) }
-    }
+    { try await translatingErrors { try await pool.runOnLivingConnection(body) } }
 
     private func translatingErrors<Success>(_ work: () async throws -> Success) async throws -> Success {
         do { return try await work() } catch let failure as PostgresFailure {

@@ -110,7 +110,7 @@ extension PostgresConnection {
         return failure.map { .failure($0) } ?? .success(rows)
     }
 
-    private func connectionLoss() -> PostgresFailure {
+    func connectionLoss() -> PostgresFailure {
         PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
     }
 }

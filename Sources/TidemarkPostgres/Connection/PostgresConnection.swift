@@ -43,10 +43,7 @@ package final class PostgresConnection {
         }
         guard let connection else { throw PostgresFailure(state: "", message: "no memory") }
         handle = connection
-        guard PQstatus(handle) == CONNECTION_OK else {
-            let message = String(cString: PQerrorMessage(handle))
-            throw PostgresFailure(state: "", message: message)
-        }
+        guard PQstatus(handle) == CONNECTION_OK else { throw connectionLoss() }
         PQsetNoticeProcessor(handle, { _, _ in }, nil)
         try execute(
             """
@@ -89,9 +86,7 @@ package final class PostgresConnection {
             pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
         ]
         poll(&files, nfds_t(files.count), milliseconds)
-        guard PQconsumeInput(handle) == 1, PQstatus(handle) == CONNECTION_OK else {
-            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
-        }
+        guard PQconsumeInput(handle) == 1, PQstatus(handle) == CONNECTION_OK else { throw connectionLoss() }
         var payloads: [String] = []
         while let notification = PQnotifies(handle) {
             payloads.append(String(cString: notification.pointee.extra))
@@ -153,9 +148,7 @@ package final class PostgresConnection {
         let isSent = Self.withCStrings(parameters) {
             PQsendQueryPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)
         }
-        guard isSent == 1, PQsetSingleRowMode(handle) == 1 else {
-            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
-        }
+        guard isSent == 1, PQsetSingleRowMode(handle) == 1 else { throw connectionLoss() }
         // libpq accepts the next statement only after all results are read, even on failure.
         var failure: (any Error)?
         while let result = PQgetResult(handle) {

@@ -34,7 +34,7 @@ actor PostgresPool {
         }
     }
 
-    /// Runs `body` on a worker's thread, and on others while connections were lost when they were idle.
+    /// Runs `body` on a worker's thread, and on another one if a connection was lost while idle.
     nonisolated func runOnLivingConnection<Result: Sendable>(
         _ body: @escaping @Sendable (PostgresConnection) throws -> Result
     ) async throws -> Result {

@@ -86,9 +86,7 @@ final class NotifyBus: Sendable {
         for message in try pg.notifications(or: sleeper, milliseconds: 60_000) {
             if let news = NodeNews(message) { hear(news) }
         }
-        for revision in takePending() {
-            try pg.query("SELECT pg_notify('tidemark', $1)", [NodeNews.message(revision)])
-        }
+        for revision in takePending() { try pg.query("SELECT pg_notify('tidemark', $1)", [NodeNews.message(revision)]) }
     }
 
     private func takePending() -> [ZoneRevision] {

@@ -4,10 +4,9 @@ import TidemarkSQL
 
 /// Creates tables in PostgreSQL from a schema in SQLite's dialect.
 ///
-/// They have the same columns, keys, references and unique constraints, with the zone as the first part
-/// of every key. SQLite parses the schema. Only CHECK constraints are extracted here, because SQLite
-/// does not list them. Parts with another meaning in PostgreSQL are problems; the error lists them all
-/// before any change.
+/// They have the same columns, keys, references and unique constraints, with the zone as the first part of every key.
+/// SQLite parses the schema. Only CHECK constraints are extracted here, because SQLite does not list them. Parts with
+/// another meaning in PostgreSQL are problems; the error lists them all before any change.
 struct CreateTables {
     /// An SQLite connection with the tables.
     let db: Database
