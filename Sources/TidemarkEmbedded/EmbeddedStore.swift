@@ -142,12 +142,6 @@ public final class EmbeddedStore: SyncService {
         return answer
     }
 
-    /// Answers a conditional GET: the news for a device whose rows match a tag.
-    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
-        try check(access.zone)
-        return try await pulls.news(access, device: device, since: tag)
-    }
-
     /// Reads the zone's current epoch and revision, if it is among the zones.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         let zone = zone
@@ -163,16 +157,11 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
-    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+    public func schema(_ access: ZoneAccess) async throws -> SchemaDocument {
         try check(access.zone)
         let name = zone
         return try await file.committing { transaction, current in
-            let zone = try transaction.head().state
-            let shape = current.schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
-            let text =
-                #"{"zone":"\#(name)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
-                + #""schema":"\#(current.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(current.text)}"#
-            return Array(text.utf8)
+            SchemaDocument(zone: name, try transaction.head().state, current.schema, tables: current.text)
         }
     }
 

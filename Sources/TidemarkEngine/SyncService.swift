@@ -5,23 +5,11 @@ public import TidemarkCore
 /// Safe to call from any task. Every function throws ``TidemarkError`` for an error that a client
 /// can correct. Any other error is a defect or a failing disk, and its details go to the log only.
 public protocol SyncService: Sendable {
-    /// Answers a round of synchronisation, writes of a client without rows, or a comparison of rows.
+    /// Answers a round of synchronisation, a conditional GET, writes of a client without rows, or a comparison of rows.
     ///
     /// - Returns: The answer. All verdicts in it are durable.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
     func answer(_ request: ZoneRequest) async throws -> ZoneAnswer
-
-    /// Answers the conditional GET of a device that has the rows of a tag and nothing to send.
-    ///
-    /// It changes nothing, and mostly reads no table.
-    ///
-    /// - Parameters:
-    ///   - access: The zone, and the rights of the sender.
-    ///   - device: The device that sends the request.
-    ///   - tag: The tag of the device's rows.
-    /// - Returns: The news; nil when the device has to use ``sync(_:body:)``.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
-    func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News?
 
     /// The contacts of devices that ``keepContacts()`` has not yet written.
     ///
@@ -33,23 +21,14 @@ public protocol SyncService: Sendable {
     /// - Throws: The failure of a database, whose contacts stay in memory for the next call.
     func keepContacts() async throws
 
-    /// Returns a snapshot of the zone: a gzip file, readable until ``releaseSnapshot(_:)``.
-    ///
-    /// With `base`, it may be a delta with the changed records only, if the log reaches back to
-    /// `base` and a delta is smaller. With ``TidemarkCore/DeltaBase/nothing``, the snapshot may be
-    /// behind by ``TidemarkCore/Limits/snapshotRevisionsBehindMax`` revisions.
-    func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile
-
-    /// Returns the snapshot file of a tag if it still exists, even if the zone has newer revisions.
-    ///
-    /// It stays readable until ``releaseSnapshot(_:)``.
-    func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile?
+    /// Returns a snapshot of the zone: a gzip file, readable until ``releaseSnapshot(_:)``; nil if it no longer exists.
+    func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile?
 
     /// Releases a snapshot after the server sent it or failed to send it.
     func releaseSnapshot(_ snapshot: SnapshotFile) async
 
-    /// Returns the statements that create the zone's tables, and metadata for a device, as JSON.
-    func schema(_ access: ZoneAccess) async throws -> [UInt8]
+    /// Returns the statements that create the zone's tables, and metadata for a device.
+    func schema(_ access: ZoneAccess) async throws -> SchemaDocument
 
     /// Computes the content hash of every table.
     func digest(_ access: ZoneAccess) async throws -> ZoneDigest
@@ -100,10 +79,35 @@ extension SyncService {
     /// - Throws: ``Problem`` if they are refused; then nothing was done.
     package func write(_ writes: ClientWrites, _ access: ZoneAccess) async throws -> [WriteAnswer] {
         let answer = try await answer(ZoneRequest(.write(writes), access: access))
-        guard case .writes(let answers) = answer.content else {
-            throw TidemarkError(.internalFailure, "The store's answer is another one.", fix: "Please report this.")
-        }
+        guard case .writes(let answers) = answer.content else { throw Self.otherAnswer }
         return try answers.get()
+    }
+
+    /// Answers the conditional GET of a device that has the rows of a tag and nothing to send.
+    ///
+    /// It changes nothing, and mostly reads no table.
+    ///
+    /// - Returns: The news; nil when the device has to send a round of synchronisation.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
+    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+        let answer = try await answer(ZoneRequest(.news(device: device, since: tag), access: access))
+        guard case .news(let news) = answer.content else { throw Self.otherAnswer }
+        return news
+    }
+
+    /// Returns a snapshot of the zone: with `base` perhaps a delta.
+    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+        guard let file = try await snapshot(access, .since(base)) else { throw Self.otherAnswer }
+        return file
+    }
+
+    /// Returns the snapshot file of a tag if it still exists, even if the zone has newer revisions.
+    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+        try await snapshot(access, .tagged(tag))
+    }
+
+    private static var otherAnswer: TidemarkError {
+        TidemarkError(.internalFailure, "The store's answer is another one.", fix: "Please report this.")
     }
 
     /// None: all zones share one database.
@@ -135,6 +139,35 @@ public enum News: Hashable, Sendable {
     /// The answer that ``SyncService/sync(_:body:)`` would give, JSON, and the device's tag after
     /// it applies the answer.
     case answer([UInt8], ZoneTag)
+}
+
+/// The snapshot that a sender wants.
+public enum WantedSnapshot: Hashable, Sendable {
+    /// One of the latest revision, or with a base a delta with the changed records only, if the log reaches back to the
+    /// base and a delta is smaller.
+    ///
+    /// After ``TidemarkCore/DeltaBase/nothing``, it may be behind by
+    /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax`` revisions.
+    case since(DeltaBase?)
+    /// The one with this ``SnapshotFile/tag``.
+    case tagged(String)
+}
+
+/// The answer to `GET /schema`: the statements that create a zone's tables, and metadata for a device.
+public struct SchemaDocument: Hashable, Sendable {
+    /// The answer, JSON.
+    public let json: [UInt8]
+
+    /// Makes the answer for a zone; `tables` are its statements as JSON.
+    package init(zone: String, _ state: ZoneState, _ schema: SyncSchema, tables: String) {
+        let shape = schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
+        let text = JSONText.object([
+            ("zone", JSONText.quote(zone)), ("epoch", JSONText.quote(state.epoch)),
+            ("revision", String(state.revision)), ("schema", JSONText.quote(state.schema)),
+            ("shape", JSONText.array(shape)), ("tables", tables),
+        ])
+        json = Array(text.utf8)
+    }
 }
 
 /// A compressed SQLite file on the server's disk that holds a zone at one revision.

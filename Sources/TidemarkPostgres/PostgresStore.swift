@@ -108,11 +108,6 @@ public final class PostgresStore: SyncService {
         return answer
     }
 
-    /// Answers a conditional GET: the news for a device whose rows match a tag.
-    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
-        try await pulls.news(access, device: device, since: tag)
-    }
-
     /// Reads the zones' current epochs and revisions, in one query.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         try await zones.revisions(of: accesses.map(\.zone))
@@ -135,8 +130,13 @@ public final class PostgresStore: SyncService {
     ///
     /// With `base`, returns a delta instead if that is smaller. A new device may get an older
     /// snapshot, within ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
-    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+    public func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
         let zone = access.zone
+        let base: DeltaBase?
+        switch wanted {
+        case .tagged(let tag): return await snapshots.snapshot(zone: zone, tag: tag)
+        case .since(let known): base = known
+        }
         let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
@@ -171,25 +171,15 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    /// Returns the snapshot of a tag, if this node still has it.
-    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
-        await snapshots.snapshot(zone: access.zone, tag: tag)
-    }
-
     /// Releases a snapshot after its reader is done.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
     /// Returns the zone's schema as JSON: its hash, its columns and its CREATE statements.
-    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+    public func schema(_ access: ZoneAccess) async throws -> SchemaDocument {
         let zone = access.zone
         return try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
-            let shape = served.schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
-            let state = try transaction.head().state
-            let text =
-                #"{"zone":\#(JSONText.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
-                + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
-            return Array(text.utf8)
+            return SchemaDocument(zone: zone, try transaction.head().state, served.schema, tables: served.text)
         }
     }
 

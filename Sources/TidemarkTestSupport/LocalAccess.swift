@@ -32,7 +32,7 @@ extension SyncService {
     }
 
     /// Returns the statements that create the zone's tables.
-    public func schema(zone: String) async throws -> [UInt8] { try await schema(.local(zone)) }
+    public func schema(zone: String) async throws -> [UInt8] { try await schema(.local(zone)).json }
 
     /// Computes the content hash of every table.
     public func digest(zone: String) async throws -> ZoneDigest { try await digest(.local(zone)) }

@@ -19,11 +19,6 @@ public final class ReplaceableService: SyncService {
     /// Answers one request.
     public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer { try await store.answer(request) }
 
-    /// The news for a device.
-    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
-        try await store.news(access, device: device, since: tag)
-    }
-
     /// The listeners of the present store's commits.
     public var fanOut: FanOut { store.fanOut }
 
@@ -36,13 +31,8 @@ public final class ReplaceableService: SyncService {
     public func look(zone: String) async throws { try await store.look(zone: zone) }
 
     /// A snapshot of the zone.
-    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
-        try await store.snapshot(access, since: base)
-    }
-
-    /// The snapshot of a tag, if it still exists.
-    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
-        try await store.snapshot(access, tag: tag)
+    public func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
+        try await store.snapshot(access, wanted)
     }
 
     /// Reports that a snapshot has been sent.
@@ -54,7 +44,7 @@ public final class ReplaceableService: SyncService {
     }
 
     /// The statements that make the zone's tables.
-    public func schema(_ access: ZoneAccess) async throws -> [UInt8] { try await store.schema(access) }
+    public func schema(_ access: ZoneAccess) async throws -> SchemaDocument { try await store.schema(access) }
 
     /// The content hash of every table.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest { try await store.digest(access) }

@@ -51,7 +51,7 @@ import TidemarkEngine
         #expect(try await Self.write("anna's", as: annas, place).revisions == [1])
         let answer = try await place.service.sync(bens, body: Array(#"{"maxRevision":0}"#.utf8))
         #expect(try Answer(answer).maxRevision == 0)
-        #expect(try await place.service.schema(annas).isEmpty == false)
+        #expect(try await place.service.schema(annas).json.isEmpty == false)
         let digests = try await [place.service.digest(annas), place.service.digest(bens)]
         #expect(digests[0].tables.map(\.rows).reduce(0, +) == 1 && digests[1].tables.map(\.rows).reduce(0, +) == 0)
     }

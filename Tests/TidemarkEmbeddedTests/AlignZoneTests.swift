@@ -39,7 +39,7 @@ import TidemarkTestSupport
     }
 
     private static func schema(_ zone: String, _ directory: ZoneDirectory) async throws -> String? {
-        try Answer(try await directory.schema(.local(zone))).schema
+        try Answer(try await directory.schema(.local(zone)).json).schema
     }
 
     // MARK: Many zones

@@ -173,7 +173,7 @@ import TidemarkTestSupport
         let body = #"{"maxRevision":1,"changeSets":[{"list":{"update":[1],"attributes":{"1":{"colour":"blue"}}}}]}"#
         let answer = try Answer(try await first.sync(.local(zone), body: Array(body.utf8)))
         #expect(answer.changeSets.last?.isConflict == false)
-        let schemas = try await [first.schema(.local("main")), first.schema(.local(zone))].map(Answer.init)
+        let schemas = try await [first.schema(.local("main")), first.schema(.local(zone))].map { try Answer($0.json) }
         #expect(schemas[0].schema == schemas[1].schema)
         try await first.closeAll()
     }

@@ -42,7 +42,7 @@ import TidemarkEngine
     }
 
     private static func schema(_ zone: String, _ directory: ZoneDirectory) async throws -> String {
-        String(decoding: try await directory.schema(.local(zone)), as: UTF8.self)
+        String(decoding: try await directory.schema(.local(zone)).json, as: UTF8.self)
     }
 
     @Test(arguments: [

@@ -136,6 +136,7 @@ private struct Replay {
         switch answer {
         case .success(.text(let bytes)): text(bytes)
         case .success(.writes(let answers)): "\(answers)"
+        case .success(.news(let news)): String(describing: news)
         case .failure(let error): "\(error)"
         }
     }

@@ -54,11 +54,10 @@ final class ScriptedService: SyncService {
     func keepContacts() async throws {}
 
     func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
+        if case .news = request.kind { return ZoneAnswer(.news(nil)) }
         callLog.withLockedValue { $0.append(Call(zone: request.access.zone, body: request.text)) }
         return ZoneAnswer(.text(try await answer(request.access.zone, request.text)))
     }
-
-    func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? { nil }
 
     let fanOut = FanOut()
 
@@ -68,17 +67,20 @@ final class ScriptedService: SyncService {
 
     func look(zone: String) async throws {}
 
-    func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+    func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
+        if case .tagged = wanted { return nil }
         let file = files.withLockedValue { $0.count > 1 ? $0.removeFirst() : $0.first }
         guard let file else { throw TidemarkError(.unknownZone, "No zone \(access.zone).", fix: "Name another.") }
         return file
     }
 
-    func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? { nil }
-
     func releaseSnapshot(_ snapshot: SnapshotFile) async { releaseEvents.continuation.yield(snapshot) }
 
-    func schema(_ access: ZoneAccess) async throws -> [UInt8] { Array("{}".utf8) }
+    func schema(_ access: ZoneAccess) async throws -> SchemaDocument {
+        SchemaDocument(
+            zone: access.zone, ZoneState(epoch: "e", revision: 0, horizon: 0, schema: ""), SyncSchema(tables: []),
+            tables: "[]")
+    }
 
     func probe() async throws {
         let isStalled = stalled.withLockedValue { state in

@@ -41,13 +41,14 @@ struct SeamProtocol {
         }
     }
 
-    /// The types that have no rows: numbers, free ids, states, hashes and verdicts, results of a caller's own closure,
-    /// and users.
+    /// The types that have no rows: numbers, free ids, states, hashes, verdicts and declarations, results of a caller's
+    /// own closure, and users.
     ///
     /// The last two words are labels of a result.
     private static let harmless: Set<String> = [
         "AccessRow", "Ancestry", "Bool", "ClosedRange", "CommitHead", "ConflictPolicy", "Error", "Exchange",
-        "Fingerprint", "IDAnswer", "Int", "Int64", "Result", "RowEstimate", "Success", "SyncRequest", "Verdict",
+        "Fingerprint", "IDAnswer", "Int", "Int64", "Result", "RowEstimate", "SchemaDocument", "Success", "SyncRequest",
+        "Verdict",
         "ZoneDigest", "ZoneRevision", "ZoneState", "any", "columns", "table",
     ]
 

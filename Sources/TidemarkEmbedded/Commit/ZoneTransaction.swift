@@ -79,8 +79,7 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
 
     package var rows: FileRows { FileRows(db, schema: schema) }
 
-    package func rows(_ query: RowQuery) throws -> RowPage { try rows.rows(query) }
-    package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try rows.fingerprints(query) }
+    package func tableRows(_ question: TableQuestion) throws -> TableAnswer { try rows.answer(question) }
 }
 
 extension ZoneWays {

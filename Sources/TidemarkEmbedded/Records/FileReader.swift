@@ -21,8 +21,7 @@ package struct FileReader: ZoneReader, FileBooks {
         ways = ZoneWays(ofFile: schema)
     }
 
-    package func rows(_ query: RowQuery) throws -> RowPage { try zone.rows(query) }
-    package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try zone.fingerprints(query) }
+    package func tableRows(_ question: TableQuestion) throws -> TableAnswer { try zone.answer(question) }
 
     package func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws
         -> RowEstimate
@@ -43,7 +42,14 @@ package struct FileRows {
         self.schema = schema
     }
 
-    func rows(_ query: RowQuery) throws -> RowPage {
+    func answer(_ question: TableQuestion) throws -> TableAnswer {
+        switch question {
+        case .page(let query): TableAnswer(try rows(query))
+        case .sums(let query): TableAnswer(try fingerprints(query))
+        }
+    }
+
+    private func rows(_ query: RowQuery) throws -> RowPage {
         var collected = CollectRows(query)
         let sql = RowSQL(query, in: FileDialect(table: query.table))
         for statement in try sql.statements(limit: query.limit + 1) {

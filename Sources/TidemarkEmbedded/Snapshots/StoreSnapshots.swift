@@ -1,6 +1,6 @@
 import Foundation
 import GRDB
-public import TidemarkCore
+import TidemarkCore
 import TidemarkGzip
 public import TidemarkEngine
 import TidemarkSQL
@@ -11,8 +11,13 @@ extension EmbeddedStore {
     ///
     /// Builds the file if there is none yet. A device without rows may get an older snapshot, within
     /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
-    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+    public func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
         try check(access.zone)
+        let base: DeltaBase?
+        switch wanted {
+        case .tagged(let tag): return await snapshots.snapshot(tag: tag)
+        case .since(let known): base = known
+        }
         return try await withSettledZone { [self] state, schema in
             if let file = try await delta(since: base, at: state, schema) { return file }
             let builder = SnapshotBuilder(zonePath: path, schema: schema)
@@ -33,12 +38,6 @@ extension EmbeddedStore {
         return try await snapshots.delta(since: base.revision, at: state) { path in
             try await runOnOwnThread { try builder.build(at: path) }
         }
-    }
-
-    /// Returns the snapshot with a tag, if it still exists.
-    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
-        try check(access.zone)
-        return await snapshots.snapshot(tag: tag)
     }
 
     /// Releases a snapshot after its last use.

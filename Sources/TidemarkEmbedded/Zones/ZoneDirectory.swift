@@ -96,13 +96,8 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         try await using(request.access.zone) { try await $0.answer(request) }
     }
 
-    /// Answers a conditional GET.
-    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
-        try await using(access.zone) { try await $0.news(access, device: device, since: tag) }
-    }
-
     /// Returns the zone's schema as JSON.
-    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+    public func schema(_ access: ZoneAccess) async throws -> SchemaDocument {
         try await using(access.zone) { try await $0.schema(access) }
     }
 
@@ -143,19 +138,10 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     // MARK: Snapshots
 
     /// Returns a snapshot of the zone, which stays open until the snapshot is released.
-    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
-        let store = try await enter(access.zone)
-        do { return lend(try await store.snapshot(access, since: base), of: access.zone) } catch {
-            await leave(access.zone)
-            throw error
-        }
-    }
-
-    /// Returns the snapshot of a tag, if it still exists.
-    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+    public func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
         let store = try await enter(access.zone)
         do {
-            if let file = try await store.snapshot(access, tag: tag) { return lend(file, of: access.zone) }
+            if let file = try await store.snapshot(access, wanted) { return lend(file, of: access.zone) }
             await leave(access.zone)
             return nil
         } catch {

@@ -186,7 +186,7 @@ struct GroupRun<Transaction: CommitTransaction> {
             switch request.kind {
             case .sync: Result { try Self.read(reader, limits: limits, from: request.access, in: zone) }
             case .write(let writes): Result { try Self.read(writes, limits: limits, from: request.access, in: zone) }
-            case .fingerprints: nil
+            case .fingerprints, .news: nil
             }
         }
     }

@@ -190,6 +190,8 @@ public struct ZoneRequest: Sendable {
         case write(ClientWrites)
         /// A comparison of rows, by ``ComparisonHandler``, JSON.
         case fingerprints([UInt8])
+        /// A conditional GET of a device that has the rows of a tag and nothing to send.
+        case news(device: String, since: ZoneTag)
     }
 
     package let kind: Kind
@@ -204,7 +206,7 @@ public struct ZoneRequest: Sendable {
     package var text: [UInt8] {
         switch kind {
         case .sync(let text), .fingerprints(let text): text
-        case .write: []
+        case .write, .news: []
         }
     }
 
@@ -219,6 +221,8 @@ public struct ZoneAnswer: Hashable, Sendable {
         case text([UInt8])
         /// The answers to writes of a client without rows, in their order, or why none of them is done.
         case writes(Result<[WriteAnswer], Problem>)
+        /// The answer to a conditional GET; nil if the device has to send a round of synchronisation.
+        case news(News?)
     }
 
     package let content: Content

@@ -37,6 +37,9 @@ package final class Pulls: Sendable {
 
     /// Answers a request; nil when only the store can.
     package func answer(_ request: ZoneRequest) async throws -> ZoneAnswer? {
+        if case .news(let device, let tag) = request.kind {
+            return ZoneAnswer(.news(try await news(request.access, device: device, since: tag)))
+        }
         let limits = limits
         guard case .sync(let text) = request.kind, let pull = try PullRequests.read(text, limits: limits) else {
             return nil
@@ -51,7 +54,7 @@ package final class Pulls: Sendable {
     }
 
     /// Answers a conditional GET of a device with a tag; nil when only the store can.
-    package func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+    private func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
         let limits = limits
         let answer = try await answer(to: device, zone: access.zone) {
             $0.news(for: device, since: tag, at: $1, limits: limits)

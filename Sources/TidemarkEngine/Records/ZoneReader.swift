@@ -8,13 +8,31 @@ package protocol RowReader: BookDatabase {
     /// The part of the zone's books that has been read.
     var books: BookState { get }
 
-    /// Reads rows of one table.
-    func rows(_ query: RowQuery) throws -> RowPage
+    /// Answers a question about the rows of one table.
+    func tableRows(_ question: TableQuestion) throws -> TableAnswer
+}
 
-    /// Counts and fingerprints the rows that a filter selects, in ranges of keys.
-    ///
-    /// - Returns: The sums of ranges that have rows, in their order; or one sum a row, in no order within a range.
-    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
+/// A question about the rows of one table that a filter selects.
+package enum TableQuestion: Hashable, Sendable {
+    /// A page of rows.
+    case page(RowQuery)
+    /// Their number and fingerprint, in ranges of keys: of ranges that have rows, in their order; or one sum a row, in
+    /// no order within a range.
+    case sums(FingerprintQuery)
+}
+
+/// The answer to a ``TableQuestion``; the other kind of answer is empty.
+package struct TableAnswer: Hashable, Sendable {
+    package var page = RowPage(rows: [], hasMore: false)
+    package var sums: [RowSum] = []
+
+    package init(_ page: RowPage) { self.page = page }
+    package init(_ sums: [RowSum]) { self.sums = sums }
+}
+
+extension RowReader {
+    package func rows(_ query: RowQuery) throws -> RowPage { try tableRows(.page(query)).page }
+    package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try tableRows(.sums(query)).sums }
 }
 
 /// One zone in a read transaction of a store: all answers are of one revision.

@@ -23,7 +23,17 @@ struct PostgresReader: ZoneReader, PostgresBooks {
         """
     )
 
-    func rows(_ query: RowQuery) throws -> RowPage {
+    func tableRows(_ question: TableQuestion) throws -> TableAnswer {
+        switch question {
+        case .page(let query): return TableAnswer(try page(query))
+        case .sums(let query):
+            let dialect = try dialect(RowQuery(query.table, where: query.filter, limit: query.rowsMax ?? 0))
+            return TableAnswer(
+                try bounded(dialect) { try ReadFingerprints(pg: pg, zone: zone, dialect: dialect).sums(query) })
+        }
+    }
+
+    private func page(_ query: RowQuery) throws -> RowPage {
         let dialect = try dialect(query)
         var collected = CollectRows(query)
         for statement in try RowSQL(query, in: dialect).statements(limit: query.limit + 1) {
@@ -108,19 +118,20 @@ extension PostgresReader {
 
 extension PostgresTransaction {
     /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row whose columns are wanted.
-    func rows(_ query: RowQuery) throws -> RowPage {
+    func tableRows(_ question: TableQuestion) throws -> TableAnswer {
         let reader = PostgresReader(pg: pg, served: served, zone: zone, head: try head())
-        // A key that its column cannot read fails this request alone.
-        let page = try undoable { try reader.rows(query) }.get()
-        guard let place = schema.places[query.table.name], !query.columns.isEmpty else { return page }
-        _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) })
-        return page
-    }
-
-    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
-        let question = RowQuery(query.table, limit: 0, bytesMax: 0)
-        let dialect = PostgresDialect(table: try table(query.table.name), query: question, adopted: try head().adopted)
-        let reading = ReadFingerprints(pg: pg, zone: zone, dialect: dialect)
-        return try query.ranges.count == 1 ? pg.scanning { try reading.sums(query) } : reading.sums(query)
+        switch question {
+        case .page(let query):
+            // A key that its column cannot read fails this request alone.
+            let answer = try undoable { try reader.tableRows(question) }.get()
+            guard let place = schema.places[query.table.name], !query.columns.isEmpty else { return answer }
+            _ = try revisions(of: answer.page.rows.map { RecordID(table: place, key: $0.key) })
+            return answer
+        case .sums(let query):
+            let reading = ReadFingerprints(
+                pg: pg, zone: zone, dialect: try reader.dialect(RowQuery(query.table, limit: 0, bytesMax: 0)))
+            return try TableAnswer(
+                query.ranges.count == 1 ? pg.scanning { try reading.sums(query) } : reading.sums(query))
+        }
     }
 }

@@ -1,13 +1,6 @@
 import TidemarkCore
 import TidemarkEngine
 
-extension PostgresReader {
-    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
-        let dialect = try dialect(RowQuery(query.table, where: query.filter, limit: query.rowsMax ?? 0))
-        return try bounded(dialect) { try ReadFingerprints(pg: pg, zone: zone, dialect: dialect).sums(query) }
-    }
-}
-
 /// Fingerprints of the rows that a filter selects, in a transaction of any kind.
 struct ReadFingerprints {
     let pg: PostgresConnection

@@ -12,6 +12,6 @@ struct SchemaRoute {
     {
         let schema = try await service.schema(access)
         return try await JSONAnswer.response(
-            schema, to: request.headers, share: memory.share(), shared: compressedAnswers)
+            schema.json, to: request.headers, share: memory.share(), shared: compressedAnswers)
     }
 }

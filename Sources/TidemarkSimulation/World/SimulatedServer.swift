@@ -163,6 +163,7 @@ final class SimulatedServer {
             switch answer.content {
             case .text(let text): String(decoding: text, as: UTF8.self)
             case .writes(let answers): "\(answers)"
+            case .news(let news): "\(String(describing: news))"
             }
         }
     }
