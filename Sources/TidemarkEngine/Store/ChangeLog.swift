@@ -1,6 +1,13 @@
 import TidemarkCore
 
 /// A revision of the log with its change set, and the hash of the history that its commit stored.
+///
+/// **One log serves every reader.** A commit writes it once (``CommitTransaction/keep(_:)``): a revision with the text
+/// of its change set, as devices receive it, and an entry a record with the values that it replaced. Push and pull read
+/// the texts after a revision (``CommitTransaction/catchUp(_:)``), memory and other nodes the latest ones
+/// (``BookDatabase/recent(_:layout:bytesMax:)``), from which events are sent. The feed, histories, conflicts and the
+/// list of revisions read entries, never texts. ``ZoneAccess`` decides before who may read: a log is of one zone, and
+/// every reader of the zone may read all of it.
 package struct LoggedChangeSet {
     /// The revision.
     package let revision: Int64
