@@ -113,4 +113,22 @@ import TidemarkCore
         _ = try await zone.sync(at: 2, Self.edit(9, #""done":8"#))
         #expect(try await Self.entries(zone, 9) == ["update -", #"update {"done":7}"#])
     }
+
+    /// PostgreSQL gets the entries in several statements of some megabytes.
+    @Test(arguments: Store.all)
+    func `sixty records of 200 kB are deleted at once, and each entry has the values`(store: Store) async throws {
+        let long = "replace(hex(zeroblob(100000)), '0', 'x')"
+        let zone = try await Zone(
+            store,
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+            INSERT INTO note SELECT i, \(long) || i FROM n
+            """)
+        let keys = (1...60).map(String.init).joined(separator: ",")
+        _ = try await zone.sync(at: 1, #"{"note":{"delete":[\#(keys)]}}"#)
+        let logged = try await zone.column(
+            "SELECT key || ' ' || length(replaced) FROM tidemark_log WHERE revision = 2 ORDER BY length(key), key")
+        #expect(logged == (1...60).map { "\($0) \(200_011 + String($0).count)" })
+    }
 }

@@ -53,8 +53,28 @@ extension PostgresBooks {
         try Self.rows(pg.run(questions.map(statement))[...], of: questions)
     }
 
+    /// Queues a statement; an insertion of many long rows becomes several.
     func write(_ question: BookQuestion) throws {
-        let statement = statement(question)
+        guard question.statement.insertion != nil else {
+            return try queue(question, (0..<question.count).map(question.row))
+        }
+        var rows: [[Value]] = []
+        var bytes = 0
+        for index in 0..<question.count {
+            rows.append(question.row(index))
+            bytes += rows[rows.count - 1].reduce(0) { $0 + ($1.text?.utf8.count ?? 8) }
+            guard bytes > Self.writtenBytesMax || index == question.count - 1 else { continue }
+            try queue(question, rows)
+            rows = []
+            bytes = 0
+        }
+    }
+
+    /// The bytes of rows after which an insertion ends.
+    private static var writtenBytesMax: Int { 4 << 20 }
+
+    private func queue(_ question: BookQuestion, _ rows: [[Value]]) throws {
+        let statement = statement(question, rows)
         try pg.queue(statement.sql, statement.parameters)
     }
 
@@ -66,7 +86,11 @@ extension PostgresBooks {
     }
 
     func statement(_ question: BookQuestion) -> PostgresStatement {
-        let arrays = Self.arrays((0..<question.count).map(question.row), columns: question.statement.setColumns)
+        statement(question, (0..<question.count).map(question.row))
+    }
+
+    private func statement(_ question: BookQuestion, _ rows: [[Value]]) -> PostgresStatement {
+        let arrays = Self.arrays(rows, columns: question.statement.setColumns)
         return PostgresStatement(question.statement.postgres, [zone] + question.values.map(\.postgresText) + arrays)
     }
 
