@@ -60,8 +60,7 @@ struct IdentityOptions: ParsableArguments {
             fix: """
                 Serve with --users; `tidemark user list \(location.arguments)` shows them. If everybody may read and \
                 write everything, serve with --no-identity.
-                """
-        )
+                """)
     }
 
     /// Opens the gate of the chosen identity beside a store; `host` is the store if it makes zones while it runs.

@@ -27,8 +27,7 @@ struct OpenDevice {
                     """
                     An app's SyncEngine says so; for this command make the file by `tidemark snapshot FILE OUT \
                     --server URL`.
-                    """
-            )
+                    """)
         }
         let transport = try access?.transport(to: place.server)
         engine = try await SyncEngine(

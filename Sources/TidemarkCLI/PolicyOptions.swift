@@ -25,8 +25,7 @@ struct PolicyOptions: ParsableArguments {
                     fix: """
                         Write table=policy or table.column=policy, with \
                         \(ConflictPolicy.allCases.map(\.rawValue).joined(separator: ", ")).
-                        """
-                )
+                        """)
             }
             policies[parts[0]] = policy
         }

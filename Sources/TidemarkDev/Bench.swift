@@ -21,8 +21,7 @@ struct Bench: AsyncParsableCommand {
               tidemark-dev bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
 
             Only a release build gives meaningful numbers: swift build -c release.
-            """
-    )
+            """)
 
     @Argument(help: "The names of the benchmarks to run.") var names: [String] = []
 

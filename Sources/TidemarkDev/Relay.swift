@@ -10,8 +10,7 @@ struct Relay: AsyncParsableCommand {
         discussion: """
             Use it to test offline work. Devices that joined through the relay lose the server when the relay stops, \
             and find it again when the relay starts on the same port.
-            """
-    )
+            """)
     @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port")) var listen =
         "127.0.0.1:0"
     @Option(help: ArgumentHelp("The server to forward to.", valueName: "host:port")) var to: String

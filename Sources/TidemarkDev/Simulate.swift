@@ -16,8 +16,7 @@ struct Simulate: AsyncParsableCommand {
               tidemark-dev simulate --planted all
 
             Exit codes: 0 all promises hold; 1 a promise was broken.
-            """
-    )
+            """)
     @Option(help: "The first seed.") var seed: UInt64 = 1
     @Option(help: "The number of seeds.") var seeds: UInt64 = 1
     @Option(help: "The number of effective events per seed.") var rounds = 200

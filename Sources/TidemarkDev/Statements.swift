@@ -10,8 +10,7 @@ struct Statements: AsyncParsableCommand {
         discussion: """
             They run on real files of the embedded store and of a device, on connections that are warm. The numbers \
             are exact and the same on every machine. The budgets in Tests/TidyTests/Budgets.swift hold them.
-            """
-    )
+            """)
 
     @Flag(help: "Print every statement.") var list = false
     @Flag(help: "Print the numbers as JSON.") var json = false

@@ -66,8 +66,7 @@ enum JoinBenchmark: Benchmark {
                             CREATE TABLE item (\(Items.columns));
                             INSERT INTO item SELECT * FROM source.item;
                             CREATE INDEX item_name ON item (name)
-                            """
-                    )
+                            """)
                     return .commit
                 }
                 try db.execute(sql: "DETACH source")

@@ -71,8 +71,7 @@ enum PushBenchmark: Benchmark {
                         SELECT json_group_array(json_object('id', id, 'name', name, 'note', note,
                             'amount', amount, 'price', price, 'made', made, 'kind', kind, 'mark', mark))
                         FROM (\(Items.rows(min(size, count - first + 1), from: first)))
-                        """
-                ) ?? "[]"
+                        """) ?? "[]"
             }
         }
     }
@@ -91,8 +90,7 @@ enum PushBenchmark: Benchmark {
                     CREATE TRIGGER note AFTER INSERT ON item BEGIN
                         INSERT INTO log VALUES (new.id, 1);
                     END
-                    """
-            )
+                    """)
         }
         let sample = try Sample.time {
             for first in stride(from: 0, to: sets.count, by: group) {
@@ -126,8 +124,7 @@ enum PushBenchmark: Benchmark {
             CREATE OR REPLACE FUNCTION ceiling_note() RETURNS trigger LANGUAGE plpgsql AS
                 $$ BEGIN INSERT INTO ceiling_log VALUES (new.id, 1); RETURN NULL; END $$;
             CREATE TRIGGER note AFTER INSERT ON ceiling_item FOR EACH ROW EXECUTE FUNCTION ceiling_note()
-            """
-        )
+            """)
         return try Sample.time {
             for first in stride(from: 0, to: sets.count, by: group) {
                 try pg.execute("BEGIN")

@@ -60,8 +60,7 @@ enum RepairBenchmark: Benchmark {
                     UPDATE tidemark_state SET applying = 1;
                     UPDATE item SET amount = amount + 1 WHERE id IN (\(ids.joined(separator: ",")));
                     UPDATE tidemark_state SET applying = 0;
-                    """
-            )
+                    """)
         }
         try file.close()
     }

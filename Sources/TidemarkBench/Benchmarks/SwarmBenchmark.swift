@@ -73,8 +73,7 @@ enum SwarmBenchmark: Benchmark {
                     sql: """
                         INSERT INTO item (name, note, amount, price, made, kind)
                         VALUES ('item', 'a note of some forty characters or so', 1, 0.5, '', 'k')
-                        """
-                )
+                        """)
             }
             latencies.append((ContinuousClock.now - begin) / .seconds(1))
         }
@@ -90,8 +89,7 @@ enum SwarmBenchmark: Benchmark {
             CREATE TABLE naive_zone (revision bigint);
             INSERT INTO naive_zone VALUES (0);
             CREATE TABLE naive_item (id bigserial PRIMARY KEY, revision bigint, note text)
-            """
-        )
+            """)
         let start = ContinuousClock.now
         let latencies = try await withThrowingTaskGroup(of: [Double].self) { tasks in
             for _ in 1...clients { tasks.addTask { try await onThread { try naivePushes(count, at: address) } } }

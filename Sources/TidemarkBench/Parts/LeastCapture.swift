@@ -26,8 +26,7 @@ enum LeastCapture: String, CaseIterable, Sendable {
                             INSERT INTO \(Self.table) (tbl, \(Self.names(columns, capturedSides)))
                                 VALUES (1, \(Self.values(columns, capturedSides)));
                         END
-                        """
-                )
+                        """)
             }
         }
         try file.close()

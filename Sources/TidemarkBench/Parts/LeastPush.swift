@@ -62,8 +62,7 @@ struct LeastPush {
                         sql: """
                             SELECT json_group_array(json_object('id', new_id, \(members.joined(separator: ", "))))
                             FROM \(LeastCapture.table) WHERE number BETWEEN ?1 AND ?2
-                            """
-                    ),
+                            """),
                     arguments: [first, first + size - 1]
                 ) ?? "[]"
             }
@@ -97,8 +96,7 @@ struct LeastPush {
                 db,
                 sql: """
                     SELECT json_group_array(json_array(-new_id, new_id)) FROM \(LeastCapture.table)
-                    """
-            ) ?? "[]"
+                    """) ?? "[]"
         }
     }
 

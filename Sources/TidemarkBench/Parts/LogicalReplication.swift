@@ -24,8 +24,7 @@ final class LogicalReplication: Sendable {
                 CREATE TABLE item (id bigint PRIMARY KEY, note text, mark text);
                 INSERT INTO item SELECT i, 'a note of some words about item ' || i, ''
                     FROM generate_series(1, \(max(rows, 1))) AS i
-                """
-            )
+                """)
         }
         try from.execute("CREATE PUBLICATION bench FOR TABLE item")
         // Made separately, since a subscription within one server would wait for itself.
@@ -34,8 +33,7 @@ final class LogicalReplication: Sendable {
             """
             CREATE SUBSCRIPTION bench CONNECTION '\(source.address)' PUBLICATION bench
             WITH (create_slot = false, slot_name = '\(Self.slot)', copy_data = false)
-            """
-        )
+            """)
     }
 
     /// Commits rows, one after another, and polls until each has arrived.

@@ -52,8 +52,7 @@ struct DishDays {
                         'dish number ' || i || ' with ' || hex(i * 40503 % 65536), 100 + i * 7919 % 900,
                         '\(Self.time(0, 21_600))', 0
                     FROM n
-                    """
-            )
+                    """)
             try db.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)")
         }
         try file.close()

@@ -19,8 +19,7 @@ final class DishFile {
                         price INTEGER NOT NULL, updated TEXT NOT NULL, number TEXT NOT NULL
                     );
                     CREATE TABLE IF NOT EXISTS place (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-                    """
-            )
+                    """)
         }
     }
 

@@ -14,8 +14,7 @@ struct AccessCheck: AsyncParsableCommand {
             nothing; a server reads the file when it starts, and again on SIGHUP.
 
               tidemark access check access.json
-            """
-    )
+            """)
     @Argument(help: "The access file.") var file: String
     @Flag(help: "Print JSON.") var json = false
 

@@ -18,8 +18,7 @@ struct AccessCommand: AsyncParsableCommand {
 
                   tidemark access explain anna main --data ./data
                   tidemark access explain anna news --access access.json --data ./data
-                """
-        )
+                """)
         @Argument(help: "The user's name.") var user: String
         @Argument(help: "The zone.") var zone: String
         @Option(help: ArgumentHelp("The access file of the server.", valueName: "access.json")) var access: String?

@@ -12,8 +12,7 @@ struct AuditCommand: AsyncParsableCommand {
             `operator` is a command on the server's machine. Tokens have their ids, never their secrets.
 
               tidemark audit --user anna --since 2026-11-01 --data ./data
-            """
-    )
+            """)
     @Option(help: "Only the entries by or about this user.") var user: String?
     @Option(help: ArgumentHelp("Only entries since a day or a time in UTC.", valueName: "date")) var since: String?
     @OptionGroup var place: AccessPlace

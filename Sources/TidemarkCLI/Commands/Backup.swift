@@ -32,8 +32,7 @@ struct Backup: AsyncParsableCommand {
 
             Exit codes: 0 OUT is there, whole and sound; 4 the server cannot be reached; 1 another failure. Then there \
             is no OUT, or of a folder one without the zones that the command names.
-            """
-    )
+            """)
     @Option(help: ArgumentHelp("The data folder of a server, to copy it as a whole.", valueName: "folder"))
     var data: String?
     @Option(help: ArgumentHelp("A served file, to copy it with the zones and users beside it.", valueName: "file"))
@@ -108,8 +107,7 @@ struct Backup: AsyncParsableCommand {
             """
             \(out) is \(source) at revision \(backup.revision), \(Counted.text(Int(backup.rows), "row")), checked; to \
             put it back: serve it with --restored
-            """
-        )
+            """)
         let folder = URL(filePath: source).deletingLastPathComponent().path
         let isInFolder = source.hasSuffix("/\(EmbeddedStore.zoneName).sqlite") && DataPlaces(folder: folder).hasMore
         guard isInFolder || DataPlaces(file: source).hasMore else { return }
@@ -128,8 +126,7 @@ struct Backup: AsyncParsableCommand {
             """
             \(out) has \(Counted.text(Int(copy.rows), "row")) of \(source) at revision \(copy.revision), without its \
             history
-            """
-        )
+            """)
         Terminal.line("to begin a new history with them: tidemark serve \(out)\(policies)")
     }
 }

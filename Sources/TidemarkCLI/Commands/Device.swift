@@ -28,8 +28,7 @@ extension Device {
 
                 An interrupted join leaves nothing behind; run it again. Only a killed join leaves a folder FILE.<id>, \
                 which the next join of FILE removes.
-                """
-        )
+                """)
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
         @Argument(help: "The file to create.") var file: String
         @Option(help: "The zone; ~ for your private one.") var zone = "main"
@@ -74,15 +73,13 @@ extension Device {
                 Exit codes: 0 synced; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be \
                 reached: the edits are in the outbox and nothing is lost; 5 another process is syncing the file; 6 \
                 the server asks to come back later, and the message says when; 1 another failure.
-                """
-        )
+                """)
         @Argument(help: "The device's file.") var file: String
         @Flag(
             help: """
                 Keep running: sync when the server announces changes, and check for edits and changes \
                 every --every seconds.
-                """
-        ) var watch = false
+                """) var watch = false
         @Option(
             help: ArgumentHelp(
                 "The longest pause with --watch, in seconds; after failures pauses grow beyond it.",
@@ -97,8 +94,7 @@ extension Device {
             help: """
                 Divide other programs' edits between two syncs along references, so that one refused edit does not \
                 affect the others; the file keeps the setting until the opposite option.
-                """
-        ) var independent: Bool?
+                """) var independent: Bool?
         @Option(help: ArgumentHelp("The same for one table; may be repeated.", valueName: "table"))
         var independentTable: [String] = []
 
@@ -223,8 +219,7 @@ extension Device {
                     """
                     \(after.overruled - before.overruled) overruled, the values kept: tidemark device conflicts \
                     \(file)
-                    """
-                )
+                    """)
             }
             Terminal.line("synced: \(parts.joined(separator: ", "))")
         }

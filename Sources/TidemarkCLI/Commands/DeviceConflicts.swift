@@ -16,8 +16,7 @@ extension Device {
                 "theirs" is the server's record as this file has it now. If it has changed since the refusal, the \
                 commands that are printed say by --seen what you have seen, and --json has that as "seen". A decision \
                 is refused if the record changes again before it.
-                """
-        )
+                """)
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
         @Flag(help: "Show every record of every change set.") var all = false
@@ -37,8 +36,7 @@ extension Device {
                 fix: """
                     Keep a copy of the file, then drop the conflict: `tidemark device resolve FILE \(conflict.number) \
                     --accept`. ERRORS.md says under fileDamaged what can be saved.
-                    """
-            )
+                    """)
         }
 
         private func show(_ conflicts: [Conflict]) throws {

@@ -12,8 +12,7 @@ extension Device {
                 be read, the command creates no file and names them. Before it creates the file, it sends one request, \
                 like the next sync. DAMAGED is not changed. The new file is the same device, so do not sync DAMAGED \
                 any more.
-                """
-        )
+                """)
         @Argument(help: "The damaged file.") var damaged: String
         @Argument(help: "The file to create.") var file: String
         @OptionGroup var functions: FunctionOptions

@@ -37,8 +37,7 @@ extension Device {
 
                 The outcome is a new change set, which the next sync sends. The command names the conflicts that build \
                 on this change set, to be resolved next; with --dependents they get the same decision, in their order.
-                """
-        )
+                """)
         @Argument(help: "The device's file.") var file: String
         @Argument(help: "The conflict's number or id.") var id: String
         @Flag(help: "Keep the server's rows.") var accept = false

@@ -11,8 +11,7 @@ extension Device {
             discussion: """
                 The file keeps its rows, its edits and its conflicts. Other files of the same server are signed out as \
                 well. Sign in again by TIDEMARK_TOKEN or by `tidemark device join`.
-                """
-        )
+                """)
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Sign out although edits wait here that the server does not have.") var keepChanges = false
         @OptionGroup var access: ServerAccess

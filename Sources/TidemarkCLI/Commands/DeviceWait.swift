@@ -20,8 +20,7 @@ extension Device {
                 Exit codes: 0 the server has them; 3 the server refused them (see `device conflicts`); 4 the time is \
                 over or the server cannot be reached: the edits are in the outbox and nothing is lost; 1 another \
                 failure, which a person must mend first, or neither the file nor the server has the record.
-                """
-        )
+                """)
         @Argument(help: "The device's file.") var file: String
         @Option(help: ArgumentHelp("The record, as TABLE/KEY; without it, all records.", valueName: "table/key"))
         var record: String?

@@ -16,8 +16,7 @@ struct DigestCommand: AsyncParsableCommand {
             Equal hashes mean equal rows, byte for byte, whatever the page layout or the order of insertion. Works on \
             a device's file, a served file, any other SQLite file, and on a server's URL. For a device's file and a \
             served file, it covers the synced tables.
-            """
-    )
+            """)
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
     @Option(help: "With a server's URL, the zone; ~ for your private one.") var zone = "main"
     @Flag(help: "Print JSON.") var json = false

@@ -19,8 +19,7 @@ struct SchemaCommand: AsyncParsableCommand {
 
               tidemark schema http://127.0.0.1:8080
               tidemark schema phone.sqlite
-            """
-    )
+            """)
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
     @Flag(help: "Print JSON.") var json = false
     @OptionGroup var access: ServerAccess

@@ -30,8 +30,7 @@ struct Serve: AsyncParsableCommand {
             Other machines reach the server only if it has users and encryption:
 
               tidemark serve chinook.sqlite --users --listen 0.0.0.0:8443 --tls-certificate cert.pem --tls-key key.pem
-            """
-    )
+            """)
 
     @Argument(help: "The SQLite file to adopt and serve.") var file: String?
 
@@ -155,8 +154,7 @@ struct Serve: AsyncParsableCommand {
                 """
                 --store begins with postgres://, or is made of libpq's keyword=value; a SQLite file is given without \
                 it: tidemark serve FILE.
-                """
-            )
+                """)
         }
         guard store == nil else {
             guard data == nil, rename.isEmpty, objects.isEmpty else {
@@ -286,8 +284,7 @@ struct Serve: AsyncParsableCommand {
                 """
                 hint: a device leaves out what calls a function that only the program has, unless it joins with \
                 --function NAME: \(store.programCalls.joined(separator: ", "))
-                """
-            )
+                """)
         }
         lines += store.warnings.map { "warning: \($0.table) \($0.reason); device change sets that need it are refused" }
         guard identity.identity == .users else {
@@ -316,8 +313,7 @@ struct Serve: AsyncParsableCommand {
             """
             Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark \
             backup`.
-            """
-        )
+            """)
     }
 
     /// Names what the schema has and the file has otherwise.

@@ -24,8 +24,7 @@ struct SnapshotCommand: AsyncParsableCommand {
 
               tidemark snapshot https://sync.example.org Resources/library.sqlite
               tidemark snapshot zone.sqlite Resources/library.sqlite --server https://sync.example.org
-            """
-    )
+            """)
     @Argument(help: "The server, for instance http://127.0.0.1:8080, or the zone's file.", completion: .file())
     var source: String
     @Argument(help: "The file to create; it must not exist yet.") var out: String

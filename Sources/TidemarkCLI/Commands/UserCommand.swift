@@ -46,8 +46,7 @@ struct UserCommand: AsyncParsableCommand {
                         """
                         A server that runs without --users knows no users: everybody who reaches it is still the \
                         owner. Start it again with --users.
-                        """
-                    )
+                        """)
                 }
             }
         }
@@ -95,8 +94,7 @@ struct UserCommand: AsyncParsableCommand {
                 comes back with the next request: disable such a user.
 
                   tidemark user remove anna --data ./data
-                """
-        )
+                """)
         @Argument(help: "The user's name.") var name: String
         @OptionGroup var place: AccessPlace
 

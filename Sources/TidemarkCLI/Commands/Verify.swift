@@ -24,8 +24,7 @@ struct Verify: AsyncParsableCommand {
             deletes the log up to the last damaged entry, and devices behind it take a snapshot.
 
             Exit codes: 0 all is right, or was repaired; 1 something differs.
-            """
-    )
+            """)
     @Argument(help: "A device's file, or a zone's.") var file: String
     @Flag(help: "Repair the records that differ, or the log.") var repair = false
     @Flag(help: "Print JSON.") var json = false
@@ -162,8 +161,7 @@ struct Verify: AsyncParsableCommand {
                 """
                 asked \(Counted.text(report.roundTrips, "time")), \(report.bytesSent) bytes sent, \
                 \(report.bytesReceived) received
-                """
-            )
+                """)
         }
         Terminal.line(verdict(report))
     }
@@ -175,8 +173,7 @@ struct Verify: AsyncParsableCommand {
                 """
                 rows changed behind the triggers' back, which ones is not known; devices take them over as they are \
                 when they sync
-                """
-            )
+                """)
         }
         if !report.damagedEntries.isEmpty || report.logEnd != nil {
             parts.append(

@@ -28,8 +28,7 @@ extension ZonesCommand {
                 Only owners may. To hand a zone over, make another member an owner, and leave.
 
                   tidemark zones role https://sync.example.org z_kq3vjd2m7c5xw6h4ntbfyr2gae ben owner
-                """
-        )
+                """)
         @OptionGroup var server: UserServer
         @Argument(help: "The zone's name.") var zone: String
         @Argument(help: "The member.") var user: String
@@ -64,8 +63,7 @@ extension ZonesCommand {
                 Send the secret by a way that you trust. A person who has it can become a member.
 
                   tidemark zones invite https://sync.example.org z_kq3vjd2m7c5xw6h4ntbfyr2gae --role reader
-                """
-        )
+                """)
         @OptionGroup var server: UserServer
         @Argument(help: "The zone's name.") var zone: String
         @Option(help: "The role of those who accept it.") var role = Role.writer
@@ -83,8 +81,7 @@ extension ZonesCommand {
                         \(secret)
                     The secret is not shown again. There:
                         tidemark zones accept \(server.url)
-                    """
-                )
+                    """)
             }
         }
     }
@@ -95,8 +92,7 @@ extension ZonesCommand {
             discussion: """
                 Asks for the secret, or for a link that ends with # and the secret. Without a terminal it is in \
                 TIDEMARK_INVITATION of the environment; arguments are visible to others on the machine.
-                """
-        )
+                """)
         @OptionGroup var server: UserServer
 
         func run() async throws {
@@ -121,8 +117,7 @@ extension ZonesCommand {
             discussion: """
                 The next sync of its file sets edits aside that the server does not have, and removes the rows. The \
                 last owner cannot leave: make another member an owner, or delete the zone.
-                """
-        )
+                """)
         @OptionGroup var server: UserServer
         @Argument(help: "The zone's name.") var zone: String
 

@@ -21,8 +21,7 @@ struct ZonesCommand: AsyncParsableCommand {
                 A deleted zone can be restored for 30 days; then the server removes its rows.
 
                   tidemark zones list --data ./data
-                """
-        )
+                """)
         @OptionGroup var place: AccessPlace
 
         /// A zone in the JSON output.

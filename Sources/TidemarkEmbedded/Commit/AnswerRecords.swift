@@ -167,8 +167,7 @@ extension ZoneTransaction {
                             SELECT own_row.\(SQLText.name(column))
                             FROM main.\(SQLText.name(table.name)) AS own_row
                             WHERE \(key.joined(separator: " AND ")))
-                        """
-                    )
+                        """)
                 }
             }
             try RowValues.read(
@@ -273,8 +272,7 @@ extension ZoneTransaction {
                     INSERT INTO tidemark_lent VALUES (1, 1)
                     ON CONFLICT (id) DO UPDATE SET number = number + 1
                     RETURNING number
-                    """
-            )
+                    """)
         )
         let place = planted(PlantedBug.lendsPlacesTwice) ? 1 : number
         return tables.compactMap { schema.byName[$0] }.reduce(into: [:]) { lent, table in

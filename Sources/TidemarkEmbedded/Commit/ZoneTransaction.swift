@@ -27,8 +27,7 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
             sql: """
                 SELECT revision, coalesce((SELECT max(revision) FROM tidemark_revision), 0)
                 FROM tidemark_zone
-                """
-        )
+                """)
         guard let row else { throw notAZone }
         return try (row.value(0), row.value(1))
     }

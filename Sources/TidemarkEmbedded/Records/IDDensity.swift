@@ -30,8 +30,7 @@ struct IDDensity {
             sql: """
                 SELECT count(*) AS number, min(id) AS first, max(id) AS last
                 FROM (SELECT \(id) AS id FROM main.\(table) WHERE \(id) BETWEEN ? AND ? ORDER BY \(id) LIMIT \(Self.sample))
-                """
-        )
+                """)
         var total = 0.0
         var parts = [low...high]
         var looks = 0

@@ -81,8 +81,7 @@ package struct SnapshotBuilder {
             sql: """
                 INSERT INTO main.\(name) (\(columns))
                 SELECT \(columns) FROM zone.\(name) ORDER BY \(SQLText.names(table.key))
-                """
-        )
+                """)
     }
 
     private func close(_ file: DatabaseQueue) {

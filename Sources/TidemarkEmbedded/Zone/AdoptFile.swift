@@ -153,8 +153,7 @@ extension SchemaIntrospection {
             sql: """
                 SELECT substr(name, 18) FROM main.sqlite_master
                 WHERE name LIKE 'tidemark~_capture~_%' ESCAPE '~'
-                """
-        )
+                """)
         return Set(try SchemaIntrospection(db).tables.map(\.name)).subtracting(capturedTables)
     }
 

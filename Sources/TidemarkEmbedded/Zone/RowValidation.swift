@@ -22,8 +22,7 @@ struct RowValidation {
                     cure: """
                         PRAGMA foreign_key_check(\(SQLText.name(broken.table))); -- lists every such row
                         -- then insert the parent, or update or delete the child
-                        """
-                )
+                        """)
             }
     }
 

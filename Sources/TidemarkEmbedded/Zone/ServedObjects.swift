@@ -92,8 +92,7 @@ struct ServedObjects {
                     AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
                     AND tbl_name NOT LIKE 'tidemark~_%' ESCAPE '~' AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                 ORDER BY rowid
-                """
-        )
+                """)
         return try rows.compactMap { row in
             let name: String = try row.value("name")
             let table: String = try row.value("tbl_name")
@@ -228,8 +227,7 @@ extension SchemaProblem {
             cure: """
                 -- serve with --trigger \(trigger)=device: then it runs where the program writes, not at the server; or
                 DROP TRIGGER \(SQLText.name(trigger));
-                """
-        )
+                """)
     }
 
     fileprivate static func brokenTrigger(_ trigger: String, of table: String, because reason: String) -> Self {
@@ -239,8 +237,7 @@ extension SchemaProblem {
             cure: """
                 -- change the trigger so that it compiles (strings stand in 'single quotes'), or
                 -- leave the table local with --exclude \(table)
-                """
-        )
+                """)
     }
 
     fileprivate static func unknownCollation(_ name: String, in table: String) -> Self {
@@ -249,7 +246,6 @@ extension SchemaProblem {
             reason: "uses the collation \(name), which only the program has",
             cure: """
                 -- serve with --collation \(name)=BINARY, NOCASE or RTRIM: one that orders the values as \(name) does
-                """
-        )
+                """)
     }
 }

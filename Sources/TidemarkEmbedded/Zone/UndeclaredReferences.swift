@@ -49,7 +49,6 @@ public struct UndeclaredReference: Hashable, Sendable {
                 FROM (
                     SELECT \(name) AS value FROM \(SQLText.name(table.name))
                     WHERE \(name) IS NOT NULL LIMIT \(rowsMax))
-                """
-        ) ?? false
+                """) ?? false
     }
 }

@@ -347,7 +347,6 @@ package struct FilePlace: Hashable, Sendable {
             fix: """
                 At the server: stop it, put the file back together with its -wal, or a backup, and \
                 start it again (BACKUP.md). Nothing was changed, and unsent changes are kept.
-                """
-        )
+                """)
     }
 }

@@ -77,8 +77,7 @@ struct ZoneTraits {
                         SELECT 1 FROM \(SQLText.name(table.name)) WHERE \(SQLText.name(reference.columns[0])) = 0)
                     AND NOT EXISTS (
                         SELECT 1 FROM \(SQLText.name(parent.name)) WHERE \(SQLText.name(parent.key[0])) = 0)
-                    """
-            ) ?? false
+                    """) ?? false
         }.map { $0.columns[0] }
         return columns.isEmpty ? nil : Set(columns).sorted()
     }

@@ -133,8 +133,7 @@ struct AlterTable {
             sql: """
                 CREATE TRIGGER \(SQLText.name(captureTrigger)) AFTER UPDATE ON \(name) WHEN false
                 BEGIN SELECT 1; END
-                """
-        )
+                """)
     }
 
     private var captureTrigger: String { "tidemark_after_update_\(wanted.name)" }
@@ -150,16 +149,14 @@ struct AlterTable {
                 CREATE TEMP TABLE tidemark_rebuilt (\(untyped));
                 INSERT INTO temp.tidemark_rebuilt SELECT \(list) FROM main.\(name);
                 DROP TABLE main.\(name);
-                """
-        )
+                """)
         try db.execute(sql: wanted.sql)
         // ABORT, because a REPLACE of the statement would remove rows.
         try db.execute(
             sql: """
                 INSERT OR ABORT INTO main.\(name) (\(list)) SELECT * FROM temp.tidemark_rebuilt;
                 DROP TABLE temp.tidemark_rebuilt;
-                """
-        )
+                """)
     }
 
     /// A name of the row number, which rows keep; none for a table without one.

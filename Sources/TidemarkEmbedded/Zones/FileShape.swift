@@ -24,8 +24,7 @@ struct FileShape: Hashable, Sendable {
                 sql: """
                     SELECT json_group_array(json_array(type, name, tbl_name, sql))
                     FROM (SELECT type, name, tbl_name, sql FROM main.sqlite_master ORDER BY rowid)
-                    """
-            ) ?? ""
+                    """) ?? ""
         settings = try ["user_version", "application_id"].map { try Int64.fetchOne(db, sql: "PRAGMA main.\($0)") }
         migrations = try MigratorTable.migrations(in: db)
         let names = Self.tables.map { "'\($0)'" }.joined(separator: ", ")

@@ -253,8 +253,7 @@ private enum ChangeSetSQL {
             WHERE {here entry} AND entry.revision > $4 AND entry.revision <= $5
             ORDER BY entry.revision
             LIMIT $6
-            """
-    )
+            """)
     /// PostgreSQL sends of the row that exceeds the bytes only the length, unless it is the first and wanted anyway.
     static let missed = BookStatement(
         sqlite: missedEntries,
@@ -270,8 +269,7 @@ private enum ChangeSetSQL {
             ) AS judged
             WHERE bytes - octet_length(body) <= $7
             ORDER BY revision
-            """
-    )
+            """)
     /// PostgreSQL sends only the rows that fit.
     static let recent = BookStatement(
         sqlite: "\(recentEntries) ORDER BY entry.revision DESC",
@@ -283,8 +281,7 @@ private enum ChangeSetSQL {
             ) AS measured
             WHERE bytes <= $5
             ORDER BY revision DESC
-            """
-    )
+            """)
     private static let recentEntries = entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4")
     static let range = BookStatement(
         entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision"))
@@ -308,11 +305,9 @@ private enum ChangeSetSQL {
         """
         SELECT (SELECT chain FROM {revision} WHERE {here} AND revision = $3),
             (SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2)
-        """
-    )
+        """)
     static let rest = BookStatement(
         """
         SELECT text FROM {main.tidemark_revision_rest|tidemark.piece} WHERE {here} AND revision = $2 ORDER BY number
-        """
-    )
+        """)
 }

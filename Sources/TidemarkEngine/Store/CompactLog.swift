@@ -141,8 +141,7 @@ private enum CompactSQL {
                     WHERE {here last_entry} AND last_entry.tbl = changed.tbl AND last_entry.key = changed.key
                     ORDER BY last_entry.revision DESC
                     LIMIT 1) = 'delete')
-        """
-    )
+        """)
     static let recordsWithSeveral = BookStatement(
         """
         SELECT changed.tbl, changed.key
@@ -153,8 +152,7 @@ private enum CompactSQL {
         HAVING count(*) > 1
         ORDER BY changed.tbl, changed.key
         LIMIT 50000
-        """
-    )
+        """)
     private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]
     static let entries = BookStatement(
         """
@@ -187,8 +185,7 @@ private enum CompactSQL {
         SET body = NULL
         WHERE {here} AND revision > $2 AND revision <= $3 AND body IS NOT NULL AND ids IS NOT NULL
             AND coalesce(json_array_length({body ->|body::json ->} 'overruled'), 0) = 0
-        """
-    )
+        """)
     static let deleteTexts = BookStatement(
         "UPDATE {revision} SET body = '' WHERE {here} AND revision >= $2 AND revision < $3")
     static let deleteRest = BookStatement(

@@ -80,8 +80,7 @@ private enum FillSQL {
         WHERE {here} AND operation <> 'create' AND (tbl, key) > ($2, $3)
         ORDER BY tbl, key
         LIMIT 10000
-        """
-    )
+        """)
     static let entries = BookStatement(
         """
         SELECT entry.revision, entry.tbl, entry.key, entry.operation, entry.columns, entry.replaced, entry.merged

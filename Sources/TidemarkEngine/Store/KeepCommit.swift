@@ -309,8 +309,7 @@ private enum KeepSQL {
             CAST($5 AS text)
         FROM {refused}
         WHERE {here}
-        """
-    )
+        """)
 
     static let exchanges = BookStatement(
         into: "{lap}",
@@ -319,8 +318,7 @@ private enum KeepSQL {
         update: """
             lap = excluded.lap, revision = excluded.revision,
             user_id = coalesce(stored.user_id, excluded.user_id)
-            """
-    )
+            """)
     static let permanentIDs = BookStatement(
         into: "{idmap}", ["device": "text", "tbl": "text", "temporary": "bigint", "permanent": "bigint"])
     static let nextIDs = BookStatement(

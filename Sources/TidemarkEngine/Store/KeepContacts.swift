@@ -65,8 +65,7 @@ private enum ContactSQL {
         """
         DELETE FROM {refused}
         WHERE {here} AND number <= (SELECT max(number) FROM {refused} WHERE {here}) - 10000
-        """
-    )
+        """)
     static let excess = BookStatement(
         """
         SELECT device
@@ -74,16 +73,14 @@ private enum ContactSQL {
         WHERE {here} AND user_id = $2
         ORDER BY last DESC, device
         LIMIT 1000 OFFSET \(DeviceContact.devicesPerUserMax)
-        """
-    )
+        """)
 
     private static let isUsers = "device = $2 AND coalesce(user_id = $3, CAST($3 AS text) IS NULL)"
     static let deleteNotes = BookStatement(
         """
         DELETE FROM {overruled}
         WHERE {here} AND device = $2 AND EXISTS (SELECT 1 FROM {lap} WHERE {here} AND \(isUsers))
-        """
-    )
+        """)
     static let forgetLap = BookStatement("UPDATE {lap} SET lap = $4 WHERE {here} AND \(isUsers)")
     static let deleteContact = BookStatement("DELETE FROM {contact} WHERE {here} AND \(isUsers)")
 }

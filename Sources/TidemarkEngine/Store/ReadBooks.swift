@@ -317,14 +317,12 @@ private enum HeadSQL {
             CASE WHEN zone.notes > 0 THEN (\(lastNote)) END
         FROM {zone} AS zone
         WHERE {here zone}
-        """
-    )
+        """)
     static let messages = BookStatement(
         """
         SELECT EXISTS (SELECT 1 FROM {overruled} WHERE {here} AND device = $2)
             OR EXISTS (SELECT 1 FROM {lap} WHERE {here} AND device = $2 AND lap = $3)
-        """
-    )
+        """)
 }
 
 private enum FactsSQL {
@@ -398,14 +396,12 @@ private enum FactsSQL {
             OR EXISTS (
                 SELECT 1 FROM {identity}
                 WHERE {here} AND tbl = $2 AND CAST($4 AS bigint) BETWEEN 1 AND next - 1)
-        """
-    )
+        """)
     static let endOfEpoch = BookStatement("SELECT ended FROM {lineage} WHERE {here} AND epoch = $2")
     static let hasRevision = BookStatement(
         """
         SELECT EXISTS (SELECT 1 FROM {revision} WHERE {here} AND revision > $2 AND revision <= $3 AND device = $4)
-        """
-    )
+        """)
 
     static let fingerprint = BookStatement(
         "SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2")
@@ -438,8 +434,7 @@ private enum FactsSQL {
             SELECT verdict.id, verdict.revision
             FROM ancestor
             JOIN {verdict} AS verdict ON {here verdict} AND verdict.id = ancestor.id
-            """
-    )
+            """)
     static let deleteNotes = BookStatement("DELETE FROM {overruled} WHERE {here} AND device = $2 AND number <= $3")
     static let notes = BookStatement(
         """
@@ -448,6 +443,5 @@ private enum FactsSQL {
         WHERE {here} AND device = $2 AND revision <= $3
         ORDER BY number
         LIMIT $4
-        """
-    )
+        """)
 }

@@ -106,16 +106,14 @@ private enum HistorySQL {
         WHERE {here} AND revision >= CAST($2 AS bigint) AND (revision, tbl, key) > (CAST($2 AS bigint), $3, $4)
         ORDER BY revision, tbl, key
         LIMIT $5
-        """
-    )
+        """)
     static let entriesOfRecord = BookStatement(
         """
         SELECT revision, tbl, key, operation, columns, replaced, merged FROM {log}
         WHERE {here} AND tbl = $2 AND key = $3 AND revision < $4
         ORDER BY revision DESC
         LIMIT $5
-        """
-    )
+        """)
 
     static let revisionsBefore = BookStatement(
         """
@@ -129,8 +127,7 @@ private enum HistorySQL {
             AND (CAST($4 AS text) IS NULL OR device = $4 OR user_id = $4)
         ORDER BY revision DESC
         LIMIT $5
-        """
-    )
+        """)
     static let revisions = BookStatement(
         """
         SELECT entry.revision, entry.id, entry.device, entry.user_id, entry.committed, entry.chain
@@ -159,8 +156,7 @@ private enum HistorySQL {
             WHERE low < high
         )
         SELECT low FROM search WHERE low = high
-        """
-    )
+        """)
 
     static let devices = devices(where: "{here}")
     static let device = devices(where: "{here} AND device = $3")
@@ -178,8 +174,7 @@ private enum HistorySQL {
             ) AS known
             LEFT JOIN {lap} AS lap ON {here lap} AND lap.device = known.device
             LEFT JOIN {contact} AS contact ON {here contact} AND contact.device = known.device
-            """
-        )
+            """)
     }
 
     static let refusals = BookStatement(
@@ -190,8 +185,7 @@ private enum HistorySQL {
         WHERE {here refused} AND refused.number < $2
         ORDER BY refused.number DESC
         LIMIT $3
-        """
-    )
+        """)
 }
 
 extension LogRecord {

@@ -32,8 +32,7 @@ package final class AccessTransactions: AccessDatabase {
                         id integer PRIMARY KEY CHECK (id = 1),
                         version bigint NOT NULL);
                     INSERT INTO tidemark_access VALUES (1, 0) ON CONFLICT DO NOTHING
-                    """
-                )
+                    """)
             }
         }
     }

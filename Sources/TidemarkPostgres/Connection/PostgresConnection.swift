@@ -64,8 +64,7 @@ package final class PostgresConnection {
             SET enable_mergejoin = off; -- so would a merge join
             SET enable_material = off; -- so would a copy of a table that was small when the statement was planned
             SET enable_seqscan = off; -- small tables use their index too, because the plan outlives their growth
-            """
-        )
+            """)
         // An acknowledged commit must be on disk, even if the database's default is asynchronous.
         if try ["off", "local"].contains(text("SHOW synchronous_commit") ?? "") {
             try execute("SET synchronous_commit = on")

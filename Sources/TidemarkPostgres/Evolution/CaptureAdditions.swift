@@ -27,8 +27,7 @@ struct CaptureAdditions {
             WHERE attrelid = to_regclass(\(SQLText.literal(table.name)))
                 AND attname = \(SQLText.literal(column)) AND atthasmissing
                 AND \(!type.hasSuffix("[]"))
-            """
-        )
+            """)
         if !values.isEmpty { return values[0].text(0) }
         guard let value = table.defaults[column], AdoptTables.isConstant(value) else { return "null" }
         return try pg.rows("SELECT \(kind.json("(\(value))::\(type)"))")[0].text(0)
@@ -60,8 +59,7 @@ struct CaptureAdditions {
             FROM \(table.name) AS app_row
             JOIN tidemark.zone AS served ON served.zone = \(zone)
             WHERE \(condition)
-            """
-        )
+            """)
     }
 
     /// Records this transaction as one of another program, after all committed ones.
@@ -73,8 +71,7 @@ struct CaptureAdditions {
             FROM tidemark.capture
             WHERE xid = pg_current_xact_id()
             ON CONFLICT DO NOTHING
-            """
-        )
+            """)
     }
 
     // MARK: Captured rows
@@ -91,8 +88,7 @@ struct CaptureAdditions {
             UPDATE tidemark.capture
             SET before = \(withFills("before")), after = \(withFills("after"))
             WHERE tbl = \(table.literal)
-            """
-        )
+            """)
     }
 
     /// Renames columns in captured rows and in the log.
@@ -125,8 +121,7 @@ struct CaptureAdditions {
                 UPDATE tidemark.log
                 SET replaced = \(withNewName("replaced"))
                 WHERE tbl = \(SQLText.literal(table)) AND replaced IS NOT NULL
-                """
-            )
+                """)
         }
     }
 

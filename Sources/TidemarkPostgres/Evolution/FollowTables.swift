@@ -256,7 +256,6 @@ struct FollowTables {
             ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended;
             DELETE FROM tidemark.fingerprint;
             UPDATE tidemark.zone SET epoch = gen_random_uuid()::text
-            """
-        )
+            """)
     }
 }

@@ -79,8 +79,7 @@ struct GrowTables {
             fix: """
                 A schema adds tables and columns only. Make other changes in the database, and Tidemark follows them. \
                 Leave --schema out to serve the existing tables.
-                """
-        )
+                """)
     }
 
     private func differences(_ servedTable: SyncedTable, _ declared: SyncedTable) -> [String] {

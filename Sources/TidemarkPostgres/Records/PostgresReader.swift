@@ -20,8 +20,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
             set_config('enable_seqscan', 'on', true),
             set_config('enable_hashjoin', 'on', true),
             set_config('enable_mergejoin', 'on', true)
-        """
-    )
+        """)
 
     func tableRows(_ question: TableQuestion) throws -> TableAnswer {
         switch question {

@@ -19,8 +19,7 @@ extension AdoptTables {
                 """
                 SELECT json_typeof(preset.json), preset.json #>> '{}'
                 FROM (SELECT (\(kind.json(value)))::json) AS preset (json)
-                """
-            )[0]
+                """)[0]
             return row[0] == "string" ? SQLText.literal(row.text(1)) : row[1]
         }
     }

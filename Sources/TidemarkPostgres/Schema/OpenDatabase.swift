@@ -308,8 +308,7 @@ struct OpenDatabase {
             fix: """
                 UPDATE tidemark.zone SET revision = \(log) WHERE zone = \
                 \(SQLText.literal(zone)); or restore a backup.
-                """
-        )
+                """)
     }
 
     /// Starts a new history of every zone, and records where the old one ended.
@@ -318,8 +317,7 @@ struct OpenDatabase {
             """
             INSERT INTO tidemark.lineage SELECT zone, epoch, revision FROM tidemark.zone
             ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
-            """
-        )
+            """)
         // The lost history may have lent ids that the backup does not know.
         try pg.execute("SELECT nextval('tidemark.lent') FROM generate_series(1, \(IDLayout.lostMax))")
         try pg.query("UPDATE tidemark.zone SET epoch = $1", [options.newEpoch.uuidString.lowercased()])

@@ -31,8 +31,7 @@ struct ServedRecord {
             """
             SELECT namespace, zone_column, tables, catalogue, excluded, version, device_types
             FROM tidemark.served
-            """
-        )[0]
+            """)[0]
         let decoder = JSONDecoder()
         return ServedRecord(
             namespace: row.text(0), zoneColumn: row[1], schema: try SchemaText.decode(row.text(2)),

@@ -23,8 +23,7 @@ extension SyncSchema {
                 cure: """
                     -- name the columns that identify a row: --key \(table.name)=COLUMN,COLUMN
                     -- or leave the table alone: --exclude \(table.name)
-                    """
-            )
+                    """)
         }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
     }

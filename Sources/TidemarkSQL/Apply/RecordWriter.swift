@@ -44,8 +44,7 @@ package struct RecordWriter {
                     FROM temp.tidemark_staged
                     WHERE ord = ?1
                     GROUP BY tbl, operation
-                    """
-            ),
+                    """),
             arguments: [ord]
         )
         let byTable = try Dictionary(grouping: rows) { try $0.value("tbl") as String }
@@ -96,8 +95,7 @@ package struct RecordWriter {
                         SELECT 1 FROM main.sqlite_master
                         WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
                             AND name NOT LIKE 'tidemark~_%' ESCAPE '~')
-                    """
-            ),
+                    """),
             arguments: [table.name]
         ) ?? false
     }
@@ -169,8 +167,7 @@ struct StagedPivot {
                     JOIN temp.tidemark_staged_cell AS cell ON cell.rec = \(StagingTables.cells(of: "staged"))
                     WHERE \(filter)
                     GROUP BY cell.col
-                    """
-            ),
+                    """),
             arguments: [ord]
         )
         recordCounts = try Dictionary(

@@ -45,8 +45,7 @@ package enum CaptureRows {
                 SELECT \(SQLText.literal(table.name)), state.revision
                 FROM tidemark_state AS state, main.\(name) AS t
                 WHERE \(condition)
-                """
-        )
+                """)
         let columns = SQLText.names(["seq", "kind"] + CaptureTables.shadowColumns(table))
         let values = old + table.columns.map { "t.\(SQLText.name($0.name))" }
         try db.execute(
@@ -56,8 +55,7 @@ package enum CaptureRows {
                     '\(kind)', \(values.joined(separator: ", "))
                 FROM main.\(name) AS t
                 WHERE \(condition)
-                """
-        )
+                """)
     }
 }
 
@@ -70,8 +68,7 @@ package enum DefaultValue {
             sql: """
                 CREATE TEMP TABLE tidemark_default (value \(type) DEFAULT \(literal));
                 INSERT INTO temp.tidemark_default DEFAULT VALUES;
-                """
-        )
+                """)
         let json = try String.fetchOne(db, sql: "SELECT tidemark_key(value) FROM temp.tidemark_default")
         try db.execute(sql: "DROP TABLE temp.tidemark_default")
         return json ?? "null"

@@ -192,8 +192,7 @@ package enum CaptureTables {
                 sql: """
                     SELECT name FROM main.sqlite_master
                     WHERE type = 'table' AND name LIKE 'tidemark~_evicted~_%' ESCAPE '~'
-                    """
-            )
+                    """)
         )
         for table in tables { try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute() }
     }
@@ -238,8 +237,7 @@ package enum CaptureTables {
                         sql: """
                             ALTER TABLE \(SQLText.name(name))
                             RENAME COLUMN \(SQLText.name(side + old)) TO \(SQLText.name(side + new))
-                            """
-                    )
+                            """)
                     names.remove(side + old)
                     names.insert(side + new)
                 }

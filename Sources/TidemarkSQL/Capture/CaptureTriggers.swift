@@ -74,8 +74,7 @@ struct CaptureTriggers {
                 WHEN (SELECT applying FROM tidemark_state) <> 1\(condition)
                 BEGIN
                 \(body)END
-                """
-        )
+                """)
     }
 
     // MARK: Captured changes
@@ -245,8 +244,7 @@ struct CaptureTriggers {
                 INSERT INTO tidemark_named (tbl, id, drawn)
                     SELECT \(SQLText.literal(table.name)), NEW.\(id), 0 WHERE NOT EXISTS (\(isKnown));
                 END
-                """
-        )
+                """)
     }
 
     // MARK: Keys that cannot be sent

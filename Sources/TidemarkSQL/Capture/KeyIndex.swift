@@ -30,8 +30,7 @@ enum KeyIndex {
             sql: """
                 CREATE INDEX IF NOT EXISTS \(name("rowid", table))
                 ON \(SQLText.name(table.name)) (\(SQLText.name(column.name))) WHERE 0
-                """
-        )
+                """)
     }
 
     private static func name(_ purpose: String, _ table: SyncedTable) -> String {

@@ -42,8 +42,7 @@ package enum ReduceCapture {
                     FROM tidemark_capture
                     WHERE seq BETWEEN ? AND ?
                     GROUP BY tbl
-                    """
-            ),
+                    """),
             arguments: bounds
         )
         for row in changeCounts {
@@ -108,8 +107,7 @@ package enum ReduceCapture {
                     GROUP BY key, image
                     HAVING sum(side) > 0
                     ORDER BY min(seq) FILTER (WHERE side > 0)
-                    """
-            ),
+                    """),
             arguments: [Int64.min, Int64.max]
         )
         let states = try rows.map { (try $0.value("key") as String, try $0.value("image") as String?) }

@@ -27,8 +27,7 @@ package enum Digest {
                 SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS object
                 FROM main.\(SQLText.name(table.name))
                 ORDER BY \(order)
-                """
-        )
+                """)
         var hash = SHA256()
         var count = 0
         while let row = try rows.next() {

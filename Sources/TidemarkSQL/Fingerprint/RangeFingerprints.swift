@@ -37,8 +37,7 @@ package struct RangeFingerprints {
                             tidemark_fingerprint(\(SQLText.literal(table.name)), key, NULL, image) AS fingerprint
                         FROM (\(Self.rows(of: table)))
                         GROUP BY ord
-                        """
-                )
+                        """)
             )
             for row in rows {
                 let index: Int = try row.value("ord")
@@ -64,8 +63,7 @@ package struct RangeFingerprints {
                         )
                         GROUP BY ord, part
                         ORDER BY ord, low
-                        """
-                ),
+                        """),
                 arguments: [ways]
             )
             for row in rows {

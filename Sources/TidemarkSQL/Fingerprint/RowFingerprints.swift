@@ -93,8 +93,7 @@ package struct RowFingerprints {
                 sql: """
                     SELECT tidemark_fingerprint(\(SQLText.literal(table.name)), \(key), \(before), \(after))
                     FROM \(source)
-                    """
-            ),
+                    """),
             arguments: arguments
         )
         return hex.flatMap(Fingerprint.init(hex:)) ?? .none

@@ -28,8 +28,7 @@ package struct SchemaIntrospection {
                 WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
                     AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                 ORDER BY rowid
-                """
-        )
+                """)
         var tables: [SyncedTable] = []
         var skippedTables: [String] = []
         let moduleTables = try Self.moduleTables(in: db)
@@ -76,8 +75,7 @@ package struct SchemaIntrospection {
                     AND NOT EXISTS (
                         SELECT 1 FROM pragma_module_list AS module
                         WHERE owner.sql LIKE '% USING ' || module.name || '%')
-                """
-        )
+                """)
     }
 
     /// Compiles each view by itself: GRDB takes quadratic time for those that `pragma_table_list` compiles at once.
@@ -190,8 +188,7 @@ package struct SchemaIntrospection {
                     SELECT tbl_name, sql FROM main.sqlite_master
                     WHERE type = 'index' AND sql IS NOT NULL AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                     ORDER BY rowid
-                    """
-            )
+                    """)
             indexSQL = try Dictionary(grouping: indexes) { try $0.value("tbl_name") as String }
                 .mapValues { try $0.map { try $0.value("sql") as String } }
         }

@@ -20,8 +20,7 @@ package enum QuotedStrings {
                         CREATE TABLE main.tidemark_renamed (a);
                         ALTER TABLE main.tidemark_renamed RENAME COLUMN a TO b;
                         DROP TABLE main.tidemark_renamed;
-                        """
-                )
+                        """)
                 isRewritten = true
                 return .commit
             } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR { return .rollback }

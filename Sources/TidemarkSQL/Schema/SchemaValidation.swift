@@ -49,8 +49,7 @@ extension SchemaIntrospection {
                 cure: """
                     ALTER TABLE \(SQLText.name(table.name)) RENAME TO \
                     \(plainName(table.name, suffix: "_records"));
-                    """
-            )
+                    """)
         ]
     }
 
@@ -64,8 +63,7 @@ extension SchemaIntrospection {
                     ALTER TABLE \(SQLText.name(table.name)) RENAME COLUMN \
                     \(SQLText.name(column.name)) TO \
                     \(plainName(column.name, suffix: "_value"));
-                    """
-            )
+                    """)
         }
     }
 

@@ -37,8 +37,7 @@ package enum ShadowTriggers {
                             SELECT 1 FROM owner
                             WHERE substr(trigger.tbl_name, 1, length(beginning)) = beginning COLLATE NOCASE)
                     ORDER BY trigger.name
-                    """
-            )
+                    """)
         ).map { try (trigger: $0.value("name") as String, table: $0.value("tbl_name") as String) }
         guard !candidates.isEmpty else { return [] }
         let shadows = try String.fetchSet(

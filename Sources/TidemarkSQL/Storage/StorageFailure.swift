@@ -19,8 +19,7 @@ extension TidemarkError {
                 fix: """
                     Check the path. If it was one, keep it as it is; ERRORS.md says under \
                     fileDamaged what can be saved.
-                    """
-            )
+                    """)
         case .SQLITE_READONLY:
             self.init(
                 .storageFailed,
@@ -28,8 +27,7 @@ extension TidemarkError {
                 fix: """
                     Check the permissions and how the disk is mounted, then try again. Nothing was \
                     changed, and unsent changes are kept.
-                    """
-            )
+                    """)
         case .SQLITE_CORRUPT:
             self.init(
                 .fileDamaged, "The content of \(file) is damaged: \(words).",
@@ -44,8 +42,7 @@ extension TidemarkError {
                 fix: """
                     Check the disk and the permissions, then try again. Nothing was changed, and unsent changes \
                     are kept.
-                    """
-            )
+                    """)
         default: return nil
         }
     }

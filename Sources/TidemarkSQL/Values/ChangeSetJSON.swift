@@ -34,8 +34,7 @@ package enum ChangeSetJSON {
                             || '],"delete":[' || \(lists[2]) || '],"attributes":{' || \(lists[3]) || '}}')
                         FROM (SELECT * FROM (\(sql)) ORDER BY length(key), key)) AS json
                     FROM \(sets)
-                    """
-            ),
+                    """),
             arguments: arguments
         )
         return try rows.compactMap { row in
@@ -81,8 +80,7 @@ package enum ChangeSetJSON {
             sql: """
                 SELECT key, operation, \(name(of: source.table)), members
                 FROM (SELECT * FROM (\(source.sql)) ORDER BY length(key), key)
-                """
-        )
+                """)
         var rows = try Row.fetchCursor(statement, arguments: source.arguments)
         var lists = KeyLists()
         var attributes = [UInt8]()

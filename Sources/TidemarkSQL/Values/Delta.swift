@@ -47,8 +47,7 @@ package enum Delta {
                     FROM temp.tidemark_staged AS staged
                     JOIN temp.tidemark_staged_delta AS delta ON delta.rec = \(StagingTables.cells(of: "staged"))
                     WHERE staged.ord = ?1 AND staged.tbl = ?2
-                    """
-            ),
+                    """),
             arguments: [ord, table]
         )
     }

@@ -26,8 +26,7 @@ enum EventStream {
             data: {"retry":\(retryMilliseconds)}
 
 
-            """
-    )
+            """)
 
     static func text(_ message: FanOut.Message) throws -> ByteBuffer {
         switch message {
@@ -42,8 +41,7 @@ enum EventStream {
                     data: {"zone":\(zone),"epoch":"\(to.epoch)","revision":\(to.revision)}
 
 
-                    """
-            )
+                    """)
         case .changed(let change):
             // JSON has no line feeds, so the answer is one line of the data.
             return ByteBuffer(
@@ -54,8 +52,7 @@ enum EventStream {
                     data: \(change.answer)
 
 
-                    """
-            )
+                    """)
         }
     }
 

@@ -142,8 +142,7 @@ struct BrowserMiddleware: RouterMiddleware {
                     """
                     Ask for localhost or 127.0.0.1. If a proxy in front of the server passes its own name on, serve \
                     with --host and that name.
-                    """
-            )
+                    """)
         case .refusesOrigin(let origin):
             Refusal(
                 .originRefused, "This server does not answer web pages of \(origin.prefix(Self.headerCharactersMax)).",
@@ -156,8 +155,7 @@ struct BrowserMiddleware: RouterMiddleware {
                     """
                     Open the address itself, not by a link of another page. If a page may read and write here, serve \
                     with --allow-origin and its origin.
-                    """
-            )
+                    """)
         }
     }
 

@@ -31,8 +31,7 @@ struct UnseenProxyMiddleware: RouterMiddleware {
                 """
                 a proxy passes requests on, and all its clients count as one address: have it set X-Forwarded-For, \
                 and serve with --behind-proxy and the proxy's address, such as 127.0.0.1 (Docs/PROXY.md)
-                """
-            )
+                """)
         }
         return try await next(request, context)
     }

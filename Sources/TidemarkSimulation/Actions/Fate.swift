@@ -75,8 +75,7 @@ struct AlterFile: Action {
                 DROP TABLE \(table);
                 ALTER TABLE new RENAME TO \(table);
                 \(indexes.joined(separator: ";\n"))
-                """
-        )
+                """)
     }
 }
 
@@ -108,8 +107,7 @@ struct RewriteTable: Action {
                     DELETE FROM \(table);
                     INSERT INTO \(table) (\(columns)) SELECT \(columns) FROM whole;
                     DROP TABLE whole
-                    """
-            )
+                    """)
         }
         try ledger.edited(device)
         if !ledger.hasUncaptured.contains(device.name), world.decisions.chance(30) {
@@ -204,8 +202,7 @@ struct SetAmount: Action {
             body: """
                 {"atomic":true,"requests":[{"method":"POST","path":"tables/posting","body":\(posting)},\
                 {"method":"PATCH","path":"tables/item/\(look.item)","ifMatch":\(tag),"body":{"amount":\(new)}}]}
-                """
-        )
+                """)
         do {
             let zoneRequest = ZoneRequest(.write(try RestRoutes.writes(of: request)), access: .local("main"))
             _ = try world.server.handle([zoneRequest], crash: .never) { db, _, _ in

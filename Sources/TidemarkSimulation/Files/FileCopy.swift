@@ -54,8 +54,7 @@ struct FileCopy {
                 SELECT name FROM main.sqlite_master WHERE type = 'table'
                     AND (name NOT LIKE 'sqlite~_%' ESCAPE '~' OR name = 'sqlite_sequence')
                     AND name <> 'tidemark_state' ORDER BY name = 'sqlite_sequence', name
-                """
-        )
+                """)
         var lines = ["PRAGMA foreign_keys = OFF", "BEGIN IMMEDIATE", "UPDATE tidemark_state SET applying = 1"]
         for name in names { lines.append("DELETE FROM main.\(name)") }
         for name in names {

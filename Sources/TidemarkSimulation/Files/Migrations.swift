@@ -81,8 +81,7 @@ enum Migrations {
                 """
                 INSERT INTO prize (code, title) VALUES ('p' || ?4, ?1)
                 ON CONFLICT (code) DO UPDATE SET title = excluded.title
-                """
-            ), Statement("worth", "UPDATE prize SET worth = ?3 WHERE code = 'p' || ?4"),
+                """), Statement("worth", "UPDATE prize SET worth = ?3 WHERE code = 'p' || ?4"),
             Statement("no prize", "DELETE FROM prize WHERE code = 'p' || ?4"),
         ],
         retired: ["town", "no town"]

@@ -62,8 +62,7 @@ enum Shapes {
             """
             INSERT OR IGNORE INTO folder (parent_id, pos, name)
             SELECT id, ?4, ?1 FROM folder WHERE id = \(folder2)
-            """
-        ), Statement("new root", "INSERT OR IGNORE INTO folder (name) VALUES (iif(?3 % 2, 'F', 'f') || ?4)"),
+            """), Statement("new root", "INSERT OR IGNORE INTO folder (name) VALUES (iif(?3 % 2, 'F', 'f') || ?4)"),
         Statement("rename folder", "UPDATE folder SET name = ?1 WHERE id = \(folder2)"),
         Statement("name root", "UPDATE OR IGNORE folder SET name = iif(?3 % 2, 'F', 'f') || ?4 WHERE id = \(folder2)"),
         Statement("move folder", "UPDATE OR IGNORE folder SET parent_id = \(folder3), pos = ?4 WHERE id = \(folder2)"),
@@ -76,16 +75,14 @@ enum Shapes {
             """
             UPDATE OR IGNORE folder SET pos = iif(?4 % 2, 9223372036854775807, -9223372036854775807)
             WHERE id = \(folder2)
-            """
-        ), Statement("remove folder", "DELETE FROM folder WHERE id = \(folder2)"),
+            """), Statement("remove folder", "DELETE FROM folder WHERE id = \(folder2)"),
         Statement(
             "page",
             """
             INSERT INTO page (book, number, text, folder_id)
             SELECT 'b' || ?4 % 3, ?3 % 3, ?1, id FROM folder WHERE id = \(folder2)
             ON CONFLICT (book, number) DO UPDATE SET text = excluded.text
-            """
-        ), Statement("write page", "UPDATE page SET text = ?1 WHERE number = ?3 % 3"),
+            """), Statement("write page", "UPDATE page SET text = ?1 WHERE number = ?3 % 3"),
         Statement(
             "next page",
             """
@@ -93,8 +90,7 @@ enum Shapes {
                 SELECT book, number FROM page ORDER BY book, number
                 LIMIT 1 OFFSET ?2 % max(1, (SELECT count(*) FROM page))), text = ?1
             WHERE number = ?3 % 3
-            """
-        ), Statement("half a reference", "UPDATE page SET next_book = NULL WHERE number = ?3 % 3"),
+            """), Statement("half a reference", "UPDATE page SET next_book = NULL WHERE number = ?3 % 3"),
         Statement("no next page", "UPDATE page SET next_number = NULL WHERE number = ?3 % 3"),
         Statement("renumber", "UPDATE page SET number = number + 3 WHERE book = 'b' || ?4 % 3"),
         Statement(
@@ -103,15 +99,13 @@ enum Shapes {
             UPDATE page SET weight = CASE ?4 WHEN 0 THEN -0.0 WHEN 1 THEN 1.7976931348623157e308
                 WHEN 2 THEN 4.9406564584124654e-324 WHEN 3 THEN 0.1 + 0.2 WHEN 4 THEN 1e15
                 ELSE 9007199254740993.0 END WHERE number = ?3 % 3
-            """
-        ),
+            """),
         Statement(
             "image",
             """
             UPDATE page SET image = CASE ?4 % 3 WHEN 0 THEN zeroblob(0) WHEN 1 THEN x'00ff' END,
                 text = iif(?4 < 3, '', ?1) WHERE number = ?3 % 3
-            """
-        ), Statement("remove page", "DELETE FROM page WHERE number = ?3 % 3 AND book = 'b' || ?4 % 3"),
+            """), Statement("remove page", "DELETE FROM page WHERE number = ?3 % 3 AND book = 'b' || ?4 % 3"),
         Statement(
             "pin", "INSERT OR REPLACE INTO pin (folder_id, note) SELECT id, ?1 FROM folder WHERE id = \(folder2)"),
         Statement("move pin", "UPDATE OR REPLACE pin SET folder_id = \(folder3), note = ?1 WHERE id = \(pin2)"),

@@ -59,8 +59,7 @@ extension Scenario {
             INSERT INTO team (name) VALUES ('mine');
             UPDATE tidemark_state SET applying = 0;
             INSERT INTO tag (name, title) SELECT 'note', id FROM team WHERE name = 'mine'
-            """
-        )
+            """)
         try world.sync(device)
         try world.retry(world.conflict())
         let name = try world.text(teamOfNote)
@@ -85,8 +84,7 @@ extension Scenario {
             then: """
                 INSERT INTO team (name) VALUES ('new');
                 INSERT INTO tag (name, title) SELECT 'note', id FROM team WHERE name = 'new'
-                """
-        )
+                """)
         let name = try world.text(teamOfNote)
         guard name != "new" else { return nil }
         return Finding("I8", actor: device.name, detail: "a title has the id of team '\(name)' instead of 'new'")

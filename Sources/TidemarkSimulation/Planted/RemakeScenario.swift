@@ -42,8 +42,7 @@ extension Scenario {
                 """
                 INSERT INTO team (name) VALUES ('\(name)');
                 INSERT INTO tag (name, title) SELECT name, id FROM team WHERE name = '\(name)'
-                """
-            )
+                """)
         }
         for device in [device, copy, device] { try world.sync(device) }
         let names = try world.server.read { db in
@@ -52,8 +51,7 @@ extension Scenario {
                 sql: """
                     SELECT team.name FROM tag JOIN team ON CAST(title AS INTEGER) = id
                     WHERE tag.name IN ('mine', 'copy') ORDER BY tag.name
-                    """
-            )
+                    """)
         }
         guard names != ["copy", "mine"] else { return nil }
         return Finding("I8", actor: copy.name, detail: "the titles of a device and its copy name the teams \(names)")

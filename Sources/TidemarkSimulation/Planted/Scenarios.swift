@@ -182,8 +182,7 @@ extension Scenario {
                 sql: """
                     UPDATE tidemark_state SET applying = 1; UPDATE team SET name = 'rot' WHERE id = 1;
                     UPDATE tidemark_state SET applying = 0
-                    """
-            )
+                    """)
         }
         do {
             let body = try world.nextRequest(of: device).body

@@ -24,8 +24,7 @@ extension Scenario {
                     DELETE FROM pin;
                     INSERT INTO pin (folder_id, note) SELECT folder_id, note FROM whole ORDER BY rowid DESC;
                     DROP TABLE whole;
-                    """
-            )
+                    """)
         }
         try world[2].write("UPDATE pin SET note = 'theirs' WHERE id = 2")
         try world.sync(world[2])
@@ -46,8 +45,7 @@ extension Scenario {
                         DELETE FROM part;
                         INSERT INTO part (item_id, mark, name) SELECT item_id, mark, name FROM whole;
                         DROP TABLE whole;
-                        """
-                )
+                        """)
             }
             try device.alter { try $0.execute(sql: "ALTER TABLE setting ADD COLUMN own TEXT") }
         }

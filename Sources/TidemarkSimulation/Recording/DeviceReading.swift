@@ -33,8 +33,7 @@ struct DeviceReading {
                     SELECT device_row.device, device_row.epoch, state.revision,
                         (SELECT count(*) FROM tidemark_capture), (SELECT count(*) FROM tidemark_idmap)
                     FROM tidemark_device AS device_row, tidemark_state AS state
-                    """
-            )
+                    """)
         )
         guard let row else { throw Finding("I9", actor: "device", detail: "its bookkeeping is gone") }
         identity = row[0]

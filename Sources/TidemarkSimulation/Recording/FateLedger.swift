@@ -104,8 +104,7 @@ final class FateLedger {
                 sql: """
                     SELECT mark, amount, (SELECT coalesce(sum(n), 0) FROM posting WHERE item_id = item.id) AS total
                     FROM item WHERE amount <> total
-                    """
-            )
+                    """)
         )
         if let row = sums.first(where: { !areSumsLoose && !looseMarks.contains($0[0]) }) {
             let detail = "the item \(row[0] as String) has \(row[1] as Int64) instead of \(row[2] as Int64)"
@@ -116,8 +115,7 @@ final class FateLedger {
                 sql: """
                     SELECT part.name, part.mark, item.mark
                     FROM part JOIN item ON item.id = item_id WHERE part.mark <> item.mark
-                    """
-            )
+                    """)
         )
         guard let row = strangers.first(where: { looseMarks.isDisjoint(with: [$0[1], $0[2]]) }) else { return }
         let detail = "the part \(row[0] as String) of \(row[1] as String) is at \(row[2] as String)"

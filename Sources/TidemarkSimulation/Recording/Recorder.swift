@@ -153,8 +153,7 @@ struct Recorder {
                 sql: """
                     SELECT epoch, revision, (SELECT count(*) FROM tidemark_idmap)
                     FROM tidemark_zone
-                    """
-            )
+                    """)
         )
         serverEpoch = row?[0] ?? ""
         assignedCount = row?[2] ?? 0
@@ -185,8 +184,7 @@ struct Recorder {
                     FROM tidemark_revision AS log_entry
                     WHERE revision > ?
                     ORDER BY revision
-                    """
-            ),
+                    """),
             arguments: [revision]
         ).map { row in
             Commit(
@@ -212,8 +210,7 @@ struct Recorder {
                 sql: """
                     SELECT device, tbl, temporary, permanent FROM tidemark_idmap
                     ORDER BY device, tbl, temporary
-                    """
-            )
+                    """)
         )
         var new: [String: [IdentityPair]] = [:]
         for row in rows {

@@ -36,8 +36,7 @@ enum Statements {
             """
             INSERT INTO player (team_id, name, captain_id)
             SELECT team_id, ?1, id FROM player WHERE id = \(player2)
-            """
-        ), Statement("rank", "UPDATE team SET rank = ?4, name = ?1 WHERE id = \(team2)"),
+            """), Statement("rank", "UPDATE team SET rank = ?4, name = ?1 WHERE id = \(team2)"),
         Statement("rank if free", "UPDATE OR IGNORE team SET rank = ?4 WHERE id = \(team2)"),
         Statement("take rank", "UPDATE OR REPLACE team SET rank = ?4, name = ?1 WHERE id = \(team2)"),
         Statement("park rank", "UPDATE team SET rank = NULL WHERE id = \(team2)"),
@@ -47,16 +46,14 @@ enum Statements {
             """
             INSERT INTO tag VALUES ('t' || ?4, zeroblob(3), ?1)
             ON CONFLICT (name) DO UPDATE SET colour = CAST(?1 AS BLOB)
-            """
-        ), Statement("rename tag", "UPDATE tag SET title = ?1 WHERE name = \(tag2)"),
+            """), Statement("rename tag", "UPDATE tag SET title = ?1 WHERE name = \(tag2)"),
         Statement(
             "tag player",
             """
             INSERT OR REPLACE INTO player_tag
             SELECT p.id, t.name, ?1 FROM player AS p, tag AS t
             WHERE p.id = \(player2) AND t.name = \(tag3)
-            """
-        ), Statement("note", "UPDATE player_tag SET note = ?1 WHERE player_id = \(player2)"),
+            """), Statement("note", "UPDATE player_tag SET note = ?1 WHERE player_id = \(player2)"),
         Statement("untag player", "DELETE FROM player_tag WHERE player_id = \(player2)"),
         Statement("remove tag", "DELETE FROM tag WHERE name = \(tag2) AND name NOT IN (SELECT tag FROM player_tag)"),
         Statement("remove used tag", "DELETE FROM tag WHERE name = \(tag2)"),
@@ -65,8 +62,7 @@ enum Statements {
             """
             INSERT INTO contract SELECT id, ?1 FROM player WHERE id = \(player2)
             ON CONFLICT (player_id) DO UPDATE SET terms = excluded.terms
-            """
-        ), Statement("end contract", "DELETE FROM contract WHERE player_id = \(player2)"),
+            """), Statement("end contract", "DELETE FROM contract WHERE player_id = \(player2)"),
         Statement(
             "move contract",
             "UPDATE OR IGNORE contract SET player_id = \(player2), terms = ?1 WHERE player_id = \(player3)"),
@@ -84,8 +80,7 @@ enum Statements {
             INSERT INTO player (id, team_id, name)
             SELECT t.next + 1, team.id, ?1 FROM tidemark_temporary AS t, team
             WHERE team.id = \(team2)
-            """
-        ),
+            """),
         Statement(
             "rotate ranks", "UPDATE team SET rank = rank + 1000 WHERE rank IS NOT NULL",
             "UPDATE team SET rank = (rank - 999) % 6, name = ?1 WHERE rank IS NOT NULL"),

@@ -287,8 +287,7 @@ extension SimulatedDevice {
                             (SELECT count(*) FROM tidemark_conflict) AS conflicts, revision,
                             (SELECT count(*) FROM tidemark_capture) AS captured
                         FROM tidemark_state
-                        """
-                )
+                        """)
             )
             return (row?["edits"] ?? 0, row?["conflicts"] ?? 0, row?["revision"] ?? 0, row?["captured"] ?? 0)
         }
