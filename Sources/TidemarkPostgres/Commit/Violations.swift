@@ -9,7 +9,7 @@ extension PostgresTransaction {
         let table = stored?.table.name ?? ""
         switch failure.state {
         case "23505":
-            let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? []
+            let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? stored?.table.key ?? []
             return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case "23503", "23001":
             let parent = statementTable(failure)?.table.name ?? table
