@@ -8,8 +8,8 @@ import Testing
 extension ZoneContractTests {
     static let id = "6f6d3a4e-0000-4000-8000-000000000001"
     static let refusedID = "6f6d3a4e-0000-4000-8000-000000000002"
-    /// A time by a hybrid clock, after those of all other change sets.
-    static let time: Int64 = 1 << 61
+    /// The last time of a hybrid clock.
+    static let time: Int64 = (1 << 53) - 1
     static let pieces = [#"{"revision":2,"team":{"#, #""delete":[1]}"#, "}"]
 
     static let refusal = Refusal(

@@ -89,7 +89,7 @@ extension ZoneContractTests {
         ]
     }
 
-    private static func text(_ result: ZoneResult) -> String {
+    static func text(_ result: ZoneResult) -> String {
         switch result.map(\.content) {
         case .success(.text(let bytes)): String(decoding: bytes, as: UTF8.self)
         case .success(.writes(let answers)): "\(answers)"

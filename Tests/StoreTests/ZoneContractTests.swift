@@ -13,6 +13,9 @@ import Testing
             id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES team ON DELETE CASCADE,
             mentor_id INTEGER REFERENCES player ON DELETE SET NULL, name TEXT NOT NULL);
         CREATE TABLE cup (code TEXT PRIMARY KEY, team_id INTEGER REFERENCES team, year INTEGER);
+        CREATE TABLE season (
+            team_id INTEGER NOT NULL REFERENCES team ON DELETE CASCADE, year INTEGER NOT NULL, points REAL,
+            PRIMARY KEY (team_id, year));
         CREATE TABLE medal (code TEXT PRIMARY KEY, team_id INTEGER REFERENCES team ON DELETE RESTRICT);
         """
 

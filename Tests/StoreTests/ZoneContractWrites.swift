@@ -103,10 +103,11 @@ extension ZoneContractTests {
         #expect(effects.count == 3)
     }
 
-    /// The violation of a change set in a zone from which Bonn, team 40, was deleted; nil if the zone takes it.
+    /// The violation of a change set in a zone that has an alu cup, and had Bonn, team 40; nil if the zone takes it.
     private func violation(of changeSet: String, in kind: SeamZone.Kind) async throws -> Violation? {
         let zone = try await Self.zone(kind)
-        try await zone.sync(at: 1, #"{"team":{"create":[40],"attributes":{"40":{"name":"Bonn"}}}}"#)
+        try await zone.sync(
+            at: 1, #"{"team":{"create":[40],"attributes":{"40":{"name":"Bonn"}}},"cup":{"create":["alu"]}}"#)
         try await zone.sync(at: 2, #"{"team":{"delete":[40]}}"#)
         return try await zone.transaction { try $0.violation(of: changeSet) }
     }
@@ -148,6 +149,33 @@ extension ZoneContractTests {
         let late = #"{"player":{"update":[1],"attributes":{"1":{"team_id":40}}}}"#
         let reason = ConflictReason(table: "player", key: "1", columns: ["team_id"], rule: .parentDeleted)
         try await expect(.conflict([reason]), of: late, in: kind)
+    }
+
+    @Test(arguments: SeamZone.Kind.allCases)
+    func `PostgreSQL gave a broken reference beside a moving unique value as a conflict about no record`(
+        kind: SeamZone.Kind
+    ) async throws {
+        let heir = #""team":{"delete":[1],"update":[2],"attributes":{"2":{"name":"Kiel"}}}"#
+        let orphan = #""player":{"create":[9],"attributes":{"9":{"team_id":99,"name":"Cleo"}}}"#
+        guard case .refusal(let error)? = try await violation(of: "{\(heir),\(orphan)}", in: kind) else {
+            Issue.record("a parent that never existed is a conflict")
+            return
+        }
+        #expect(error.code == .brokenReference)
+        let reason = ConflictReason(table: "cup", key: #""gold""#, columns: ["team_id"], rule: .parentDeleted)
+        let late = #""cup":{"update":["gold"],"attributes":{"gold":{"team_id":40}}}"#
+        try await expect(.conflict([reason]), of: "{\(heir),\(late)}", in: kind)
+    }
+
+    @Test(arguments: SeamZone.Kind.allCases)
+    func `a file named broken references in the order of their insertion, and PostgreSQL in that of their keys`(
+        kind: SeamZone.Kind
+    ) async throws {
+        let reasons = [#""alu""#, #""gold""#].map {
+            ConflictReason(table: "cup", key: $0, columns: ["team_id"], rule: .parentDeleted)
+        }
+        let late = #"{"gold":{"team_id":40},"alu":{"team_id":40}}"#
+        try await expect(.conflict(reasons), of: #"{"cup":{"update":["gold","alu"],"attributes":\#(late)}}"#, in: kind)
     }
 
     @Test(arguments: SeamZone.Kind.allCases)
