@@ -98,7 +98,7 @@ extension PostgresTransaction {
 
     // MARK: References
 
-    /// Finds the records with broken references: the write without the check of constraints is repeated, and undone.
+    /// Translates a failed write; to find broken references, it repeats the write without their check, and undoes it.
     func violation(of failure: PostgresFailure, _ changeSets: [PendingChangeSet], parking: Bool) throws -> Violation {
         // The caller writes change sets of a run one by one then, and takes those reasons.
         guard failure.state == "23503", changeSets.count == 1 else { return try violation(of: failure, changeSets) }
