@@ -245,7 +245,7 @@ let package = Package(
             name: "StoreTestSupport",
             dependencies: [
                 "TidemarkCore", "TidemarkEngine", "TidemarkEmbedded", "TidemarkPostgres",
-                "TidemarkTestSupport",
+                "TidemarkSQL", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/StoreTestSupport"

@@ -9,7 +9,7 @@ extension PostgresTransaction {
         let table = stored?.table.name ?? ""
         switch failure.state {
         case "23505":
-            let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? []
+            let columns = failure.constraint.flatMap { stored?.uniques[$0] } ?? stored?.table.key ?? []
             return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case "23503", "23001":
             let parent = statementTable(failure)?.table.name ?? table
@@ -99,13 +99,13 @@ extension PostgresTransaction {
     // MARK: References
 
     /// Finds the records with broken references: the write without the check of constraints is repeated, and undone.
-    func brokenReferences(_ failure: PostgresFailure, _ changeSets: [PendingChangeSet]) throws -> Violation {
+    func violation(of failure: PostgresFailure, _ changeSets: [PendingChangeSet], parking: Bool) throws -> Violation {
         // The caller writes change sets of a run one by one then, and takes those reasons.
-        guard changeSets.count == 1 else { return try violation(of: failure, changeSets) }
+        guard failure.state == "23503", changeSets.count == 1 else { return try violation(of: failure, changeSets) }
         do {
             try undoable { () throws -> Void in
                 var steps = Steps(pg, hasTriggers: served.hasTriggers)
-                try writeRows(of: changeSets, parking: false, &steps)
+                try writeRows(of: changeSets, parking: parking, &steps)
                 _ = try steps.run([])
                 let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
                 throw try broken.violation(broken(in:))

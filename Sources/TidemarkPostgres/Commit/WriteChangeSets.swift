@@ -79,12 +79,10 @@ extension PostgresTransaction {
             do {
                 try undoable { try write(changeSets, parking: true, effect) }.get()
             } catch let failure as PostgresFailure where failure.isAboutValues {
-                throw try violation(of: failure, changeSets)
+                throw try violation(of: failure, changeSets, parking: true)
             }
-        } catch let failure as PostgresFailure where failure.state == "23503" {
-            throw try brokenReferences(failure, changeSets)
         } catch let failure as PostgresFailure where failure.isAboutValues {
-            throw try violation(of: failure, changeSets)
+            throw try violation(of: failure, changeSets, parking: false)
         }
     }
 

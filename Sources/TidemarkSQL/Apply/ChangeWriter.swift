@@ -422,6 +422,7 @@ package struct ForeignKeyCheck {
             FROM \(rows)
             WHERE \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) \(isNone)AND NOT EXISTS (
                 SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
+            ORDER BY \(table.key.map { "c.\(SQLText.name($0))" }.joined(separator: ", "))
             """
     }
 }
