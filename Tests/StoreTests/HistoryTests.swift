@@ -126,6 +126,28 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `a record has changed 1,500 times since a refused change: its list ends, and knows the first change`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let sets = (1...500).map { #"{"team":{"update":[1],"attributes":{"1":{"goals":\#($0)}}}}"# }
+        for _ in 1...3 {
+            let revision = try await zone.revision()
+            _ = try await zone.bytes(#"{"maxRevision":\#(revision),"changeSets":[\#(sets.joined(separator: ","))]}"#)
+        }
+        _ = try await zone.sync(
+            at: 1, device: "b", #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"goals":-1}}}}"#)
+        let text = try await zone.service.read(
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
+        #expect(text.contains(#""base":{"goals":3},"mine""#), "\(text)")
+        let page = try await Self.history(
+            zone, "team", "1", .init(name: "before", value: "100"), .init(name: "limit", value: "1"))
+        #expect(
+            page.contains(#""revision":99,"#) && page.contains(#""before":{"goals":97},"after":{"goals":98}"#),
+            "\(page)")
+    }
+
+    @Test(arguments: Store.all)
     func `a refused change names the record that its author had seen, also columns that nobody has changed`(
         store: Store
     ) async throws {

@@ -157,6 +157,28 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
+    /// Compaction removes the entry that replaced the author's value; the next one replaced another author's.
+    @Test func `A6: an edit is no untouched value because compaction left an entry that replaced the same value`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await events(
+            "jsonb", #"{"v": "A"}"#, policy: .columns, isAdopted: true, revisionsKept: 1)
+        for value in ["B", "C"] {
+            try await ben.write(#"UPDATE event SET value = '{"v": "\#(value)"}'"#)
+            try await ben.engine.sync()
+        }
+        for number in 1...3 {
+            try await ben.write("UPDATE other SET n = \(number)")
+            try await ben.engine.sync()
+        }
+        #expect(try await cluster.rows("SELECT count(*) FROM tidemark.log WHERE tbl = 'event'") == ["1"])
+        try await anna.write(#"UPDATE event SET value = '{"v":  "B"}', note = 'edited'"#)
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().map { $0.reasons.map(\.columns) } == [[["value"]]])
+        #expect(try await cluster.rows("SELECT value ->> 'v' FROM event") == ["C"])
+        await cluster.close()
+    }
+
     @Test func `A6: an untouched value in another spelling is no edit when psql has renamed its column`() async throws {
         let spelling = Self.spellings[0]
         let (cluster, anna, ben) = try await events(spelling.0, spelling.1, policy: .lastWriter)

@@ -137,7 +137,13 @@ final class ReadingDeadline {
             withExtendedLifetime(deadline) {}
         }
         let end = deadline.end
-        return try StatementTime.$isOver.withValue({ ContinuousClock.now >= end }) { try body() }
+        do { return try StatementTime.$isOver.withValue({ ContinuousClock.now >= end }) { try body() } } catch let error
+            as DatabaseError where error.resultCode == .SQLITE_INTERRUPT
+        {
+            throw TidemarkError(
+                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                fix: "Ask for less at once.")
+        }
     }
 
     private init() { end = .now + .milliseconds(ZoneReaderLimits.millisecondsMax) }

@@ -12,7 +12,7 @@ import TidemarkSQL
 /// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark_revision_rest` | a piece of a long change set, after the first piece in its revision's row |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for one column layout |
-/// | `tidemark_log` | a record's change in a revision; of the values only those before it that no entry had |
+/// | `tidemark_log` | a record's change in a revision, with the values that it replaced |
 /// | `tidemark_verdict` | the verdict, new ids or the author's copy, and whether the commit equals the sent text |
 /// | `tidemark_lap` | the last request of a device, which tells a copy of its file from the file, and its user |
 /// | `tidemark_refused` | a refused change set as its author sent it, and when the server refused it; the latest 10,000 |

@@ -245,7 +245,6 @@ package struct LoggedChange: Sendable {
     /// Whether compaction has merged several changes into the entry, so that it is nobody's own.
     package let isMerged: Bool
     package let change: UnseenChange
-    /// The short values that the change replaced, by column in canonical JSON, where the database reads one in several
-    /// spellings.
-    package var replaced: [String: String] = [:]
+    /// Hashes of the values that the change replaced, by column, where the database reads one in several spellings.
+    package var replacedHashes: [String: String] = [:]
 }

@@ -182,7 +182,7 @@ extension GroupRun {
             guard let stored, !stored.isSame(as: sent.value) else { continue }
             let isUpdate = changeSet.records[index].operation == .update
             if isUpdate, let present = contended[index],
-                present.replaced(column, unless: seen).map({ Array($0.utf8) == stored.canonicalJSON }) == true
+                present.replaced(column, unless: seen) == Fingerprint(hashOf: stored.canonicalJSON).hex
             {
                 changeSet.overrule(at: place)
             } else {
@@ -255,13 +255,13 @@ extension GroupRun {
 }
 
 extension ContendedRecord {
-    /// Returns the value that the first unseen change of a column replaced, which is the author's, in canonical JSON;
-    /// nil if the log does not tell.
+    /// Returns the hash of the value that the first unseen change of a column replaced, which is the author's; nil if
+    /// the log does not tell: compaction can have removed changes before that entry.
     fileprivate func replaced(_ column: String, unless seen: Set<Int64>) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
         let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
         let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
-        return unseen.first?.replaced[column]
+        return unseen.first.flatMap { $0.isMerged ? nil : $0.replacedHashes[column] }
     }
 }
 

@@ -38,24 +38,21 @@ package struct ListConflicts {
         }
     }
 
-    /// The most records of an answer whose base the server looks up.
-    private static let basesMax = 100
-
     /// The conflicts as JSON.
     package func json(_ query: Query) throws -> String {
         let refusals = try reader.refusals(before: query.before, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)
         let shown = refusals.prefix(query.limit)
         let next = refusals.count > shown.count ? shown.last.map { String($0.number) } : nil
-        var bases = Self.basesMax
-        let conflicts = try shown.map { try text($0, devices: devices, bases: &bases) }
+        var laterMax = RecordHistory.laterMax
+        let conflicts = try shown.map { try text($0, devices: devices, laterMax: &laterMax) }
         return JSONText.object([
             ("epoch", JSONText.quote(reader.state.epoch)), ("revision", String(reader.state.revision)),
             ("next", next ?? "null"), ("conflicts", JSONText.array(conflicts)),
         ])
     }
 
-    private func text(_ refusal: RefusalRecord, devices: KnownDevices, bases: inout Int) throws -> String {
+    private func text(_ refusal: RefusalRecord, devices: KnownDevices, laterMax: inout Int) throws -> String {
         let body = Array(refusal.body.utf8)
         let reasons = ConflictReason.reasons(in: JSONParts.members(of: body) ?? []).map { $0.json(reader.schema) }
         return JSONText.object([
@@ -63,7 +60,7 @@ package struct ListConflicts {
             ("name", ListRevisions.text(refusal.device.flatMap { devices.name(of: $0) })),
             ("time", Moment.json(refusal.decided)), ("base", String(refusal.base)),
             ("reasons", JSONText.array(reasons)),
-            ("records", JSONText.array(try records(refusal, truth: body, &bases))),
+            ("records", JSONText.array(try records(refusal, truth: body, &laterMax))),
         ])
     }
 
@@ -80,7 +77,7 @@ package struct ListConflicts {
         var theirs: String?
     }
 
-    private func records(_ refusal: RefusalRecord, truth: [UInt8], _ bases: inout Int) throws -> [String] {
+    private func records(_ refusal: RefusalRecord, truth: [UInt8], _ laterMax: inout Int) throws -> [String] {
         var sides = sent(refusal)
         for table in reader.schema.tables {
             for (key, values) in Self.truth(of: table, in: truth) {
@@ -91,21 +88,22 @@ package struct ListConflicts {
                 }
             }
         }
-        return try sides.map { try text($0, &bases) }
+        return try sides.map { try text($0, &laterMax) }
     }
 
-    private func text(_ sides: Sides, _ bases: inout Int) throws -> String {
+    private func text(_ sides: Sides, _ laterMax: inout Int) throws -> String {
         let history = RecordHistory(of: sides.table, reader)
         var members = [
             (name: "table", value: JSONText.quote(sides.table.name)),
             ("key", JSONText.quote(RecordPath.text(canonical: sides.key, of: sides.table))),
         ]
         if let mine = sides.mine {
-            if let base = sides.base, bases > 0 {
-                bases -= 1
-                let columns = sides.table.valueColumns.map(\.name)
+            if let base = sides.base, laterMax > 0 {
                 let theirs = sides.theirs.map(Self.values) ?? [:]
-                members.append(("base", try history.values(of: columns, in: sides.key, at: base, later: theirs)))
+                let seen =
+                    base < reader.state.horizon
+                    ? [:] : try history.values(of: sides.key, at: base, later: theirs, &laterMax)
+                members.append(("base", seen.map(history.object) ?? "null"))
             }
             members.append(("mine", sides.isDeletedByMe ? "null" : history.object(mine)))
         }

@@ -16,8 +16,10 @@ package struct RecordHistory {
         self.contacts = contacts
     }
 
-    /// The changes that are read at once.
-    private static let entriesMax = 100
+    /// The changes that are read at once: each can have values of 1 MiB in every column.
+    private static let entriesMax = 20
+    /// The most later changes that an answer reads to find the values at a revision.
+    static let laterMax = 1_000
 
     /// The changes as JSON.
     ///
@@ -28,26 +30,22 @@ package struct RecordHistory {
         present.keys = [key]
         present.columns = table.valueColumns
         let row = try reader.rows(present).rows.first
-        var past = PastValues(
-            row.map { row in Dictionary(zip(table.valueColumns.map(\.name), row.cells)) { first, _ in first } })
-        var isKnown = row != nil
-        var shown: [(entry: LogRecord, before: String, after: String)] = []
-        var bytes = 0
-        var next: Int64?
-        try eachChange(of: row?.key ?? key) { entry in
-            isKnown = true
-            let after = past.values
-            past.undo(entry)
-            guard entry.revision < query.before else { return true }
-            guard shown.count < query.limit, bytes <= ZoneReaderLimits.bytesMax else {
-                next = shown.last?.entry.revision
-                return false
-            }
-            shown.append((entry, object(past.values, of: entry), entry.isMadeByMerge ? "{}" : object(after, of: entry)))
-            bytes += shown[shown.count - 1].before.utf8.count + shown[shown.count - 1].after.utf8.count
-            return true
+        let (entries, hasMore) = try changes(of: row?.key ?? key, before: query.before, limit: query.limit)
+        guard row != nil || !entries.isEmpty else { throw ListRecords.unknownRecord(key, table) }
+        let names = table.valueColumns.map(\.name)
+        var past: [String: String]? = [:]
+        if let newest = entries.first {
+            let present = Dictionary(zip(names, row?.cells ?? [])) { first, _ in first }
+            var laterMax = Self.laterMax
+            past = try values(of: newest.key, at: newest.revision, later: present, &laterMax)
         }
-        guard isKnown else { throw ListRecords.unknownRecord(key, table) }
+        let next = hasMore ? entries.last?.revision : nil
+        let shown = entries.map { entry in
+            let after = past
+            past = entry.undone(in: past)
+            let set = entry.isMadeByMerge ? "{}" : object(after, of: entry)
+            return (entry: entry, before: object(past, of: entry), after: set)
+        }
         let devices = try KnownDevices(reader, contacts: contacts)
         let records = try revisions(shown.map(\.entry.revision))
         let items = shown.map { entry, before, after in
@@ -64,32 +62,53 @@ package struct RecordHistory {
         ])
     }
 
-    /// The values of columns at a revision, as far as the log knows them, as JSON; null if the record was not there.
-    ///
-    /// `later` are the values at some later revision.
-    func values(of columns: [String], in key: String, at revision: Int64, later: [String: String]) throws -> String {
-        guard reader.state.horizon <= revision else { return "{}" }
-        var past = PastValues(later)
-        try eachChange(of: key) { entry in
-            guard entry.revision <= revision else {
-                past.undo(entry)
-                return true
-            }
-            if entry.operation == .delete { past = PastValues(nil) }
-            return false
+    /// Reads changes before a revision, newest first, and whether there are more; long ones end the page early.
+    private func changes(of key: String, before revision: Int64, limit: Int) throws -> ([LogRecord], hasMore: Bool) {
+        var entries: [LogRecord] = []
+        var bytes = 0
+        while true {
+            let count = min(Self.entriesMax, limit + 1 - entries.count)
+            let last = entries.last?.revision ?? revision
+            let found = try reader.history(of: key, in: table, before: last, limit: count)
+            entries += found
+            bytes += found.reduce(0) { $0 + ($1.replaced?.utf8.count ?? 0) }
+            if entries.count > limit { return (entries.dropLast(), true) }
+            if found.count < count { return (entries, false) }
+            if bytes > ZoneReaderLimits.bytesMax { return (entries, true) }
         }
-        return past.values.map { object($0.filter { columns.contains($0.key) }) } ?? "null"
     }
 
-    /// Reads the changes of a record, newest first, until `body` returns false.
-    private func eachChange(of key: String, _ body: (LogRecord) throws -> Bool) throws {
-        var before = Int64.max
-        while true {
-            let entries = try reader.history(of: key, in: table, before: before, limit: Self.entriesMax)
-            for entry in entries { guard try body(entry) else { return } }
-            guard entries.count == Self.entriesMax, let last = entries.last else { return }
-            before = last.revision
+    /// The values of a record at a revision, by column in canonical JSON; nil if it was not there.
+    ///
+    /// The first change after the revision tells what it replaced; `later` are the values after all changes that
+    /// concern the caller. At most `laterMax` changes are read; it falls by their number, and by 10 at least.
+    func values(of key: String, at revision: Int64, later: [String: String], _ laterMax: inout Int) throws
+        -> [String: String]?
+    {
+        var known: [String: String] = [:]
+        var settled: Set<String> = []
+        var last = revision
+        while settled.count < table.valueColumns.count, laterMax > 0 {
+            let entries = try reader.history(of: key, in: table, after: last, limit: Self.entriesMax)
+            laterMax -= max(10, entries.count)
+            for entry in entries {
+                guard entry.operation != .create else { return nil }
+                let columns = entry.operation == .delete ? table.valueColumns.map(\.name) : entry.columns
+                let replaced = LogRecord.values(entry.replaced)
+                for column in columns where settled.insert(column).inserted { known[column] = replaced[column] }
+                if entry.operation == .delete { return known }
+            }
+            if entries.count < Self.entriesMax {
+                guard !later.isEmpty || !settled.isEmpty else { return try isGone(key, at: revision) ? nil : [:] }
+                return later.filter { !settled.contains($0.key) }.merging(known) { $1 }
+            }
+            last = entries[entries.count - 1].revision
         }
+        return known
+    }
+
+    private func isGone(_ key: String, at revision: Int64) throws -> Bool {
+        try reader.history(of: key, in: table, before: revision + 1, limit: 1).first?.operation == .delete
     }
 
     private func revisions(_ numbers: [Int64]) throws -> [Int64: RevisionRecord] {
@@ -131,27 +150,17 @@ package struct RecordHistory {
     private static func rawName(_ name: String) -> String { String(JSONText.quote(name).dropFirst().dropLast()) }
 }
 
-/// A record's values by column in canonical JSON, on the way back from its row through the log.
-private struct PastValues {
-    /// The values that are known; nil if the record did not exist.
-    private(set) var values: [String: String]?
-
-    init(_ values: [String: String]?) { self.values = values }
-
-    /// Goes back to before a change.
-    mutating func undo(_ entry: LogRecord) {
-        let replaced = LogRecord.values(entry.replaced)
-        switch entry.operation {
-        case .create: values = nil
-        case .delete: values = replaced
-        case .update:
-            for column in entry.columns { values?[column] = nil }
-            values = (values ?? [:]).merging(replaced) { $1 }
+extension LogRecord {
+    /// Returns the values of its record before the change, from those after it; nil if the record did not exist.
+    fileprivate func undone(in after: [String: String]?) -> [String: String]? {
+        let replaced = LogRecord.values(self.replaced)
+        switch operation {
+        case .create: return nil
+        case .delete: return replaced
+        case .update: return (after ?? [:]).filter { !columns.contains($0.key) }.merging(replaced) { $1 }
         }
     }
-}
 
-extension LogRecord {
     /// Whether compaction made a creation of several changes, so that nobody knows what it set.
     fileprivate var isMadeByMerge: Bool { isMerged && operation == .create }
 }

@@ -5,7 +5,7 @@ import TidemarkCore
 /// - The texts of revisions below the horizon go. Their authors and times stay, because policies compare times.
 /// - Of a record's entries up to the horizon, those stay that last set a column, or last created the record again. The
 ///   server needs both to judge edits on an older base. If a record had several entries, those that stay count as
-///   another device's changes. They keep their replaced values.
+///   another device's changes. An update keeps the values that it replaced.
 /// - The entries of deleted records go. An update of such a record is a conflict anyway, and a record with a text key
 ///   can be created again.
 /// - Verdicts stay for ever, so that no change set is applied twice. Up to the horizon only the new ids stay, and the
@@ -54,17 +54,21 @@ extension CommitTransaction {
 
     private func merge(_ names: [[Value]], _ range: [Value], numbered: Set<String>) throws {
         let entries = try rows(BookQuestion(CompactSQL.entries, [range[1]], about: names))
-        try write(BookQuestion(CompactSQL.deleteEntries, [range[1]], about: names))
         var merged: [[Value]] = []
+        var removed: [[Value]] = []
         var start = 0
         while start < entries.count {
             let name = (table: try entries[start].text(0), key: try entries[start].text(1))
             let end = entries[start...].firstIndex { $0[0] != name.table || $0[1] != name.key } ?? entries.count
             let history = try RecordEntries(entries[start..<end], isNumbered: numbered.contains(name.table))
-            merged += history.merged.map { [.text(name.table), .text(name.key)] + $0 }
+            for (revision, last) in history.merged {
+                let entry = [Value.text(name.table), .text(name.key), .integer(revision)]
+                if let last { merged.append(entry + last) } else { removed.append(entry) }
+            }
             start = end
         }
-        try write(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
+        try write(CompactSQL.deleteEntries, count: removed.count) { removed[$0] }
+        try write(CompactSQL.mergeEntries, count: merged.count) { merged[$0] }
     }
 }
 
@@ -75,7 +79,6 @@ private struct RecordEntries {
         let operation: String
         let columns: [String]
         let isMerged: Bool
-        let replaced: String?
     }
 
     private let entries: [Entry]
@@ -87,16 +90,15 @@ private struct RecordEntries {
         entries = try rows.map { row in
             Entry(
                 revision: try row.number(2), operation: try row.text(3),
-                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5),
-                replaced: row[6])
+                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5))
         }
     }
 
-    /// The entries that stay: revision, operation, columns and replaced values.
+    /// Each entry with its operation and columns afterwards; nil if it goes.
     ///
     /// A record that was deleted and created again keeps a creation. The first creation under an id from the server
     /// needs none.
-    var merged: [[Value]] {
+    var merged: [(revision: Int64, last: [Value]?)] {
         let renewal = entries.last { entry in
             entry.operation == "delete"
                 || entry.operation == "create"
@@ -107,14 +109,11 @@ private struct RecordEntries {
             for column in entry.columns { last[column] = entry.revision }
         }
         let columns = Dictionary(grouping: last.keys) { last[$0] ?? 0 }
-        return entries.compactMap { entry in
-            let replaced = entry.replaced.map(Value.text) ?? .null
-            if entry.revision == renewal?.revision {
-                return [.integer(entry.revision), .text("create"), .null, .integer(1), replaced]
-            }
-            guard let names = columns[entry.revision] else { return nil }
+        return entries.map { entry in
+            if entry.revision == renewal?.revision { return (entry.revision, [.text("create"), .null]) }
+            guard let names = columns[entry.revision] else { return (entry.revision, nil) }
             let list = JSONText.array(names.sorted().map { JSONText.quote($0) })
-            return [.integer(entry.revision), .text("update"), .text(list), .integer(1), replaced]
+            return (entry.revision, [.text("update"), .text(list)])
         }
     }
 }
@@ -156,7 +155,7 @@ private enum CompactSQL {
     private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]
     static let entries = BookStatement(
         """
-        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged, entry.replaced
+        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged
         FROM {asked}
         JOIN {log} AS entry
             ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2
@@ -167,17 +166,19 @@ private enum CompactSQL {
     static let deleteEntries = BookStatement(
         """
         DELETE FROM {log}
-        WHERE {here} AND (tbl, key) IN (SELECT asked.tbl, asked.key FROM {asked}) AND revision <= $2
+        WHERE {here} AND (tbl, key, revision) IN (SELECT asked.tbl, asked.key, asked.revision FROM {asked})
         """,
-        about: record
-    )
-    static let insertEntries = BookStatement(
-        into: "{log}",
-        [
-            "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
-            "merged": "boolean", "replaced": "text",
-        ]
-    )
+        about: ["tbl": "text", "key": "text", "revision": "bigint"])
+    /// A creation that stands for several changes replaced nothing.
+    static let mergeEntries = BookStatement(
+        """
+        UPDATE {log} AS entry
+        SET operation = asked.operation, columns = asked.columns, merged = {1|true},
+            replaced = CASE WHEN asked.operation = 'update' THEN entry.replaced END
+        FROM {asked}
+        WHERE {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
+        """,
+        about: ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text"])
 
     static let shortenVerdicts = BookStatement(
         """

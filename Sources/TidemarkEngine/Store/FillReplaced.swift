@@ -23,6 +23,7 @@ extension BookDatabase {
     private func fill(_ entries: [LogRecord]) throws {
         var known: [[String]: [String: String]] = [:]
         var filled: [[Value]] = []
+        var bytes = 0
         var start = 0
         while start < entries.count {
             let revision = entries[start].revision
@@ -37,16 +38,19 @@ extension BookDatabase {
                     let members = replaced.sorted { $0.key < $1.key }.map {
                         (WireName.member(column: $0.key), $0.value)
                     }
-                    filled.append([
-                        .text(entry.table), .text(entry.key), .integer(revision), .text(JSONText.object(members)),
-                    ])
+                    let object = JSONText.object(members)
+                    bytes += object.utf8.count
+                    filled.append([.text(entry.table), .text(entry.key), .integer(revision), .text(object)])
                 }
                 let unchanged = known[name]?.filter { isUpdate && !entry.columns.contains($0.key) } ?? [:]
                 known[name] = unchanged.merging(attributes[[entry.table, Self.member(key: entry.key)]] ?? [:]) { $1 }
             }
             start = end
+            guard bytes > 4 << 20 || start == entries.count else { continue }
+            try write(FillSQL.replaced, count: filled.count) { filled[$0] }
+            filled = []
+            bytes = 0
         }
-        try write(FillSQL.replaced, count: filled.count) { filled[$0] }
     }
 
     /// The attributes of the records of a change set, by table and key.
@@ -79,7 +83,7 @@ private enum FillSQL {
         FROM {log}
         WHERE {here} AND operation <> 'create' AND (tbl, key) > ($2, $3)
         ORDER BY tbl, key
-        LIMIT 10000
+        LIMIT 1000
         """)
     static let entries = BookStatement(
         """

@@ -154,7 +154,11 @@ extension CommitTransaction {
     private func laterEntries(_ changes: [BasedChange]) throws -> [[LoggedChange]] {
         var entries: [[LoggedChange]] = changes.map { _ in [] }
         let records = changes.map { change in
-            [Value.text(schema.tables[change.name.table].name), .text(change.name.key), .integer(change.base)]
+            let isSpelled = !ways.tables[change.name.table].spelledColumns.isEmpty
+            return [
+                Value.text(schema.tables[change.name.table].name), .text(change.name.key), .integer(change.base),
+                .integer(isSpelled ? 1 : 0),
+            ]
         }
         for row in try rows(BookQuestion(FactsSQL.laterEntries, about: records)) {
             let index = Int(try row.number(0)) - 1
@@ -169,7 +173,7 @@ extension CommitTransaction {
                     change: UnseenChange(
                         operation: operation, columns: columns,
                         stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
-                    replaced: LogRecord.values(row[7])))
+                    replacedHashes: LogRecord.values(row[7]).mapValues(JSONText.unquote)))
         }
         return entries
     }
@@ -373,11 +377,14 @@ private enum FactsSQL {
         sqlite: laterEntries(replaced: "NULL"),
         postgres: laterEntries(
             replaced: """
-                (SELECT '{' || string_agg(tidemark.quote(member.key) || ':' || member.value::text, ',') || '}'
-                FROM json_each(entry.replaced::json) AS member
-                WHERE octet_length(member.value::text) <= 4096)
+                CASE WHEN asked.is_spelled THEN (
+                    SELECT '{' || string_agg(
+                        tidemark.quote(member.key) || ':"'
+                            || left(encode(sha256(convert_to(member.value::text, 'UTF8')), 'hex'), 32) || '"',
+                        ',') || '}'
+                    FROM json_each(entry.replaced::json) AS member) END
                 """),
-        about: ["tbl": "text", "key": "text", "base": "bigint"])
+        about: ["tbl": "text", "key": "text", "base": "bigint", "is_spelled": "boolean"])
     private static func laterEntries(replaced: String) -> String {
         """
         SELECT asked.n, entry.revision, entry.operation, entry.columns, entry.merged, origin.time, origin.device,

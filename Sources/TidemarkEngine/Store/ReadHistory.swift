@@ -14,13 +14,20 @@ extension BookDatabase {
         ).compactMap(LogRecord.init)
     }
 
-    /// Reads the latest entries of one record, newest first.
+    /// Reads the latest entries of one record before a revision, newest first.
     package func history(of key: String, in table: SyncedTable, before revision: Int64, limit: Int) throws
         -> [LogRecord]
     {
-        try rows(
-            HistorySQL.entriesOfRecord, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))]
-        ).compactMap(LogRecord.init)
+        try rows(HistorySQL.entriesBefore, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))])
+            .compactMap(LogRecord.init)
+    }
+
+    /// Reads the first entries of one record after a revision, oldest first.
+    package func history(of key: String, in table: SyncedTable, after revision: Int64, limit: Int) throws
+        -> [LogRecord]
+    {
+        try rows(HistorySQL.entriesSince, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))])
+            .compactMap(LogRecord.init)
     }
 
     // MARK: Revisions
@@ -107,13 +114,18 @@ private enum HistorySQL {
         ORDER BY revision, tbl, key
         LIMIT $5
         """)
-    static let entriesOfRecord = BookStatement(
-        """
-        SELECT revision, tbl, key, operation, columns, replaced, merged FROM {log}
-        WHERE {here} AND tbl = $2 AND key = $3 AND revision < $4
-        ORDER BY revision DESC
-        LIMIT $5
-        """)
+    static let entriesBefore = entriesOfRecord("revision < $4", order: "revision DESC")
+    static let entriesSince = entriesOfRecord("revision > $4", order: "revision")
+
+    private static func entriesOfRecord(_ condition: String, order: String) -> BookStatement {
+        BookStatement(
+            """
+            SELECT revision, tbl, key, operation, columns, replaced, merged FROM {log}
+            WHERE {here} AND tbl = $2 AND key = $3 AND \(condition)
+            ORDER BY \(order)
+            LIMIT $5
+            """)
+    }
 
     static let revisionsBefore = BookStatement(
         """
