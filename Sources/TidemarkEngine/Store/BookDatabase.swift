@@ -48,11 +48,15 @@ extension BookDatabase {
 /// | `{here}`, `{here entry}` | `true`: a file has one zone | `zone = $1`, `entry.zone = $1` |
 /// | `$2` | `?2`: the first value | `$2`: `$1` is the zone |
 /// | `{asked}` | one row of values | a table of the values of all rows |
+/// | `{each log AS entry: CONDITION}` | `{asked}` with the rows for it | the same, row after row of the set |
 /// | `{a|b}` | `a` | `b` |
 ///
 /// `{asked}` stands for a set, whose columns the statement names with their types; its column `n` counts from 1.
 /// PostgreSQL gets the whole set as arrays in one statement. SQLite runs the statement once a row, which in one process
 /// is the fastest.
+///
+/// A set joins a table by `{each}` only. PostgreSQL plans a statement once, perhaps while the table is small, and would
+/// then read all of it and look for each row in the set: its time would grow with the product.
 package struct BookStatement: Sendable {
     /// The text for SQLite.
     package let sqlite: String
@@ -84,27 +88,48 @@ package struct BookStatement: Sendable {
         setColumns = names.count
         let columns = (names + ["n"]).enumerated().map { "?\(count + 2 + $0) AS \($1)" }
         let arrays = set.enumerated().map { "$\(count + 2 + $0)::\($1.type)[]" }
+        let row = "(SELECT \(columns.joined(separator: ", "))) AS asked"
+        let rows = """
+            unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY
+                AS asked (\((names + ["n"]).joined(separator: ", ")))
+            """
         self.sqlite = Self.translate(sqlite.replacing(#/\$(\d+)/#) { "?\($0.output.1)" }) { sign in
             switch sign {
-            case "asked": "(SELECT \(columns.joined(separator: ", "))) AS asked"
-            case _ where sign.hasPrefix("here"): "true"
-            case _ where sign.contains("|"): String(sign.prefix { $0 != "|" })
-            default: "main.tidemark_\(sign)"
+            case "asked": return row
+            case _ where sign.hasPrefix("each "):
+                let (table, condition) = Self.each(sign)
+                return "\(row) JOIN main.tidemark_\(table) ON \(condition)"
+            case _ where sign.hasPrefix("here"): return "true"
+            case _ where sign.contains("|"): return String(sign.prefix { $0 != "|" })
+            default: return "main.tidemark_\(sign)"
             }
         }
         self.postgres = Self.translate(postgres) { sign in
             switch sign {
-            case "asked":
-                """
-                unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY
-                    AS asked (\((names + ["n"]).joined(separator: ", ")))
-                """
-            case "here": "zone = $1"
-            case _ where sign.hasPrefix("here "): "\(sign.dropFirst(5)).zone = $1"
-            case _ where sign.contains("|"): String(sign.drop { $0 != "|" }.dropFirst())
-            default: "tidemark.\(sign)"
+            case "asked": return rows
+            case _ where sign.hasPrefix("each "):
+                let (table, condition) = Self.each(sign)
+                let parts = table.split(separator: " ")
+                // PostgreSQL does not flatten a query with OFFSET.
+                return """
+                    \(rows) CROSS JOIN LATERAL (
+                        SELECT \(parts[2]).*, \(parts[2]).ctid AS row_place
+                        FROM tidemark.\(parts[0]) AS \(parts[2])
+                        WHERE \(parts[2]).zone = $1 AND \(condition)
+                        OFFSET 0) AS \(parts[2])
+                    """
+            case "here": return "zone = $1"
+            case _ where sign.hasPrefix("here "): return "\(sign.dropFirst(5)).zone = $1"
+            case _ where sign.contains("|"): return String(sign.drop { $0 != "|" }.dropFirst())
+            default: return "tidemark.\(sign)"
             }
         }
+    }
+
+    /// The parts of a sign `{each TABLE AS ALIAS: CONDITION}`.
+    private static func each(_ sign: Substring) -> (table: Substring, condition: Substring) {
+        let table = sign.dropFirst(5).prefix { $0 != ":" }
+        return (table, sign[table.endIndex...].dropFirst(2))
     }
 
     /// An insertion of the rows of a set.
@@ -133,7 +158,7 @@ package struct BookStatement: Sendable {
     }
 
     private static func translate(_ text: String, _ meaning: (Substring) -> String) -> String {
-        text.replacing(#/\{([a-z_ ]+|[^{}'"]*\|[^{}'"]*)\}/#) { meaning($0.output.1) }
+        text.replacing(#/\{(each [^{}]+|[a-z_ ]+|[^{}'"]*\|[^{}'"]*)\}/#) { meaning($0.output.1) }
     }
 }
 

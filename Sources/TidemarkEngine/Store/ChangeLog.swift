@@ -225,9 +225,9 @@ extension BookDatabase {
 
 private enum ChangeSetSQL {
     /// `$2` is the layout of fingerprints.
-    private static func entries(own: String = "NULL, NULL", from source: String = "", where condition: String)
-        -> String
-    {
+    private static func entries(
+        own: String = "NULL, NULL", from source: String = "{revision} AS entry", where condition: String
+    ) -> String {
         """
         SELECT entry.revision, entry.device, entry.chain, entry.body,
             {(SELECT sum(length(piece.text)) FROM main.tidemark_revision_rest AS piece
@@ -236,7 +236,7 @@ private enum ChangeSetSQL {
                 nullif(previous_entry.chain, ''),
                 CASE WHEN entry.revision - 1 <= (SELECT adopted FROM {zone} WHERE {here}) THEN '' END) AS previous,
             stored.fingerprint, \(own)
-        FROM \(source) {revision} AS entry
+        FROM \(source)
         LEFT JOIN {revision} AS previous_entry
             ON {here previous_entry} AND previous_entry.revision = entry.revision - 1
         LEFT JOIN {fingerprint} AS stored
@@ -299,8 +299,8 @@ private enum ChangeSetSQL {
         about: ["revision": "bigint"]
     )
     private static let someEntries = entries(
-        own: "NULL, NULL, asked.n AS place", from: "{asked} CROSS JOIN",
-        where: "WHERE {here entry} AND entry.revision = asked.revision")
+        own: "NULL, NULL, asked.n AS place", from: "{each revision AS entry: entry.revision = asked.revision}",
+        where: "")
     static let start = BookStatement(
         """
         SELECT (SELECT chain FROM {revision} WHERE {here} AND revision = $3),

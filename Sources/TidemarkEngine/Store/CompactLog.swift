@@ -156,28 +156,30 @@ private enum CompactSQL {
     static let entries = BookStatement(
         """
         SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged
-        FROM {asked}
-        JOIN {log} AS entry
-            ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2
+        FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2}
         ORDER BY asked.n, entry.revision
         """,
         about: record
     )
     static let deleteEntries = BookStatement(
-        """
-        DELETE FROM {log}
-        WHERE {here} AND (tbl, key, revision) IN (SELECT asked.tbl, asked.key, asked.revision FROM {asked})
-        """,
+        sqlite: "DELETE FROM {log} AS entry WHERE (tbl, key, revision) IN (SELECT tbl, key, revision FROM {asked})",
+        postgres: "DELETE FROM {log} AS entry USING \(found) WHERE entry.ctid = found.row_place",
         about: ["tbl": "text", "key": "text", "revision": "bigint"])
+    private static let found =
+        "{each log AS found: found.tbl = asked.tbl AND found.key = asked.key AND found.revision = asked.revision}"
     /// A creation that stands for several changes replaced nothing.
-    static let mergeEntries = BookStatement(
-        """
+    private static let merge = """
         UPDATE {log} AS entry
         SET operation = asked.operation, columns = asked.columns, merged = {1|true},
             replaced = CASE WHEN asked.operation = 'update' THEN entry.replaced END
-        FROM {asked}
-        WHERE {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
-        """,
+        """
+    static let mergeEntries = BookStatement(
+        sqlite: """
+            \(merge)
+            FROM {asked}
+            WHERE entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
+            """,
+        postgres: "\(merge) FROM \(found) WHERE entry.ctid = found.row_place",
         about: ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text"])
 
     static let shortenVerdicts = BookStatement(

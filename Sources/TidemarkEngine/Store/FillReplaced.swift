@@ -88,17 +88,22 @@ private enum FillSQL {
     static let entries = BookStatement(
         """
         SELECT entry.revision, entry.tbl, entry.key, entry.operation, entry.columns, entry.replaced, entry.merged
-        FROM {asked} JOIN {log} AS entry ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key
+        FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key}
         """,
         about: ["tbl": "text", "key": "text"]
     )
     static let replaced = BookStatement(
-        """
-        UPDATE {log} AS entry
-        SET replaced = asked.replaced
-        FROM {asked}
-        WHERE {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
-        """,
-        about: ["tbl": "text", "key": "text", "revision": "bigint", "replaced": "text"]
-    )
+        sqlite: """
+            UPDATE {log} AS entry
+            SET replaced = asked.replaced
+            FROM {asked}
+            WHERE entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
+            """,
+        postgres: """
+            UPDATE {log} AS entry
+            SET replaced = asked.replaced
+            FROM {each log AS found: found.tbl = asked.tbl AND found.key = asked.key AND found.revision = asked.revision}
+            WHERE entry.ctid = found.row_place
+            """,
+        about: ["tbl": "text", "key": "text", "revision": "bigint", "replaced": "text"])
 }

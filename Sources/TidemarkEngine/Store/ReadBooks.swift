@@ -342,8 +342,7 @@ private enum FactsSQL {
     static let verdicts = BookStatement(
         """
         SELECT verdict.id, verdict.device, verdict.hash, verdict.revision, verdict.as_sent, lap.user_id
-        FROM {asked}
-        JOIN {verdict} AS verdict ON {here verdict} AND verdict.id = asked.id
+        FROM {each verdict AS verdict: verdict.id = asked.id}
         LEFT JOIN {lap} AS lap ON {here lap} AND lap.device = verdict.device
         """,
         about: ["id": "text"]
@@ -351,10 +350,8 @@ private enum FactsSQL {
     static let permanentIDs = BookStatement(
         """
         SELECT known.device, known.tbl, known.temporary, known.permanent
-        FROM {asked}
-        JOIN {idmap} AS known
-            ON {here known} AND known.device = asked.device AND known.tbl = asked.tbl
-                AND known.temporary = asked.temporary
+        FROM {each idmap AS known: known.device = asked.device AND known.tbl = asked.tbl
+            AND known.temporary = asked.temporary}
         """,
         about: ["device": "text", "tbl": "text", "temporary": "bigint"]
     )
@@ -389,9 +386,7 @@ private enum FactsSQL {
         """
         SELECT asked.n, entry.revision, entry.operation, entry.columns, entry.merged, origin.time, origin.device,
             \(replaced)
-        FROM {asked}
-        JOIN {log} AS entry
-            ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision > asked.base
+        FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision > asked.base}
         LEFT JOIN {revision} AS origin ON {here origin} AND origin.revision = entry.revision
         ORDER BY asked.n, entry.revision
         """
@@ -415,7 +410,7 @@ private enum FactsSQL {
     static let copies = BookStatement(
         """
         SELECT verdict.id, verdict.revision, verdict.body, verdict.ids, verdict.as_sent
-        FROM {asked} JOIN {verdict} AS verdict ON {here verdict} AND verdict.id = asked.id
+        FROM {each verdict AS verdict: verdict.id = asked.id}
         """,
         about: ["id": "text"]
     )

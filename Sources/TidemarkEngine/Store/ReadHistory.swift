@@ -143,15 +143,14 @@ private enum HistorySQL {
     static let revisions = BookStatement(
         """
         SELECT entry.revision, entry.id, entry.device, entry.user_id, entry.committed, entry.chain
-        FROM {asked} JOIN {revision} AS entry ON {here entry} AND entry.revision = asked.revision
+        FROM {each revision AS entry: entry.revision = asked.revision}
         """,
         about: ["revision": "bigint"]
     )
     static let counts = BookStatement(
         """
         SELECT entry.revision, entry.tbl, entry.operation, count(*)
-        FROM {asked} JOIN {log} AS entry {INDEXED BY tidemark_log_revision|}
-            ON {here entry} AND entry.revision = asked.revision
+        FROM {each log AS entry INDEXED BY tidemark_log_revision: entry.revision = asked.revision}
         GROUP BY entry.revision, entry.tbl, entry.operation
         """,
         about: ["revision": "bigint"]

@@ -41,18 +41,20 @@ extension PostgresTransaction {
         if let found = reading.finish() { try effect(found) }
     }
 
-    private static let overtakenSQL = """
-        SELECT EXISTS (SELECT 1 FROM tidemark.capture AS other WHERE \(isOvertaken("<")))
-            OR EXISTS (SELECT 1 FROM tidemark.capture AS other WHERE \(isOvertaken(">")))
-        """
+    /// Mostly there are no others, and nothing is compared.
+    private static let overtakenSQL = "SELECT \(isOvertaken("<")) OR \(isOvertaken(">"))"
 
     private static func isOvertaken(_ comparison: String) -> String {
-        """
-        other.zone = $1 AND other.xid \(comparison) pg_current_xact_id() AND (other.tbl, other.key) IN (
-            SELECT own.tbl, own.key
-            FROM tidemark.capture AS own
-            WHERE own.zone = $1 AND own.xid = pg_current_xact_id())
-        """
+        let others =
+            "FROM tidemark.capture AS other WHERE other.zone = $1 AND other.xid \(comparison) pg_current_xact_id()"
+        return """
+            CASE WHEN EXISTS (SELECT 1 \(others)) THEN EXISTS (
+                SELECT 1 \(others) AND (other.tbl, other.key) IN (
+                    SELECT own.tbl, own.key
+                    FROM tidemark.capture AS own
+                    WHERE own.zone = $1 AND own.xid = pg_current_xact_id()))
+            ELSE false END
+            """
     }
 
     private static func effectsSQL(_ author: Author) -> String {
