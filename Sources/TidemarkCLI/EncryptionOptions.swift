@@ -20,8 +20,7 @@ struct EncryptionOptions: ParsableArguments {
                 Requests of other machines are refused. The last address in the proxy's X-Forwarded-For is the \
                 client's.
                 """,
-            valueName: "address"
-        )
+            valueName: "address")
     ) var behindProxy: [String] = []
 
     func validate() throws {

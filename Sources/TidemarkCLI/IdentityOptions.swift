@@ -19,8 +19,7 @@ struct IdentityOptions: ParsableArguments {
                 The server reads it again on SIGHUP. A file with a problem leaves the former in force. \
                 `tidemark access check` reports all problems.
                 """,
-            valueName: "access.json"
-        )
+            valueName: "access.json")
     ) var access: String?
 
     @Flag(help: "Let everybody who reaches the server act as the owner, although it has users or listens elsewhere.")

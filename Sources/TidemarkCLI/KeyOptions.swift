@@ -10,8 +10,7 @@ struct KeyOptions: ParsableArguments {
                 Without it, these are the columns of a UNIQUE constraint that are NOT NULL, or else SQLite's rowid. The \
                 zone keeps the key.
                 """,
-            valueName: "table=column,..."
-        )
+            valueName: "table=column,...")
     ) var key: [String] = []
 
     func read() throws -> [String: [String]] {

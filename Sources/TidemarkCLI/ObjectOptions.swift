@@ -11,8 +11,7 @@ struct FunctionOptions: ParsableArguments {
             A function of your program that the zone's views and triggers may call in this file; may be repeated. \
             Without it, those that call a function which SQLite does not have are left out.
             """,
-            valueName: "name"
-        )
+            valueName: "name")
     ) var names: [String] = []
 }
 
@@ -25,8 +24,7 @@ struct ObjectOptions: ParsableArguments {
             program writes; may be repeated.
             """,
             discussion: "The zone keeps the choice. At `device` the trigger gets a condition, here and on devices.",
-            valueName: "name=device|server"
-        )
+            valueName: "name=device|server")
     ) var trigger: [String] = []
 
     @Option(
@@ -36,8 +34,7 @@ struct ObjectOptions: ParsableArguments {
             may be repeated.
             """,
             discussion: "The zone keeps it, and devices use it where the program's own is missing.",
-            valueName: "name=collation"
-        )
+            valueName: "name=collation")
     ) var collation: [String] = []
 
     var isEmpty: Bool { trigger.isEmpty && collation.isEmpty }

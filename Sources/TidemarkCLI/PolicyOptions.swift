@@ -10,8 +10,7 @@ struct PolicyOptions: ParsableArguments {
             as in note.text=latest, or add up, as in item.stock=add; may be repeated.
             """,
             discussion: "The zone keeps the policy until the next change; `tidemark schema` shows it.",
-            valueName: "table[.column]=policy"
-        )
+            valueName: "table[.column]=policy")
     ) var policy: [String] = []
 
     /// Parses the policies by table, and by `table.column`.

@@ -18,8 +18,7 @@ struct ServerAccess: ParsableArguments {
             The file of this machine's tokens, by server; without it, tidemark/tokens.json in XDG_CONFIG_HOME or \
             ~/.config.
             """,
-            valueName: "file"
-        )
+            valueName: "file")
     ) var tokens: String?
 
     @Option(
@@ -28,8 +27,7 @@ struct ServerAccess: ParsableArguments {
             A PEM file of certificate authorities to trust in place of the system's; without it, TIDEMARK_CA_FILE of \
             the environment.
             """,
-            valueName: "file"
-        )
+            valueName: "file")
     ) var caFile: String?
 
     /// Creates a transport; with `asksForToken`, it asks a person for a sign-in token if the server wants one.

@@ -25,8 +25,7 @@ import TidemarkTerminal
             Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self, Verify.self,
             Backup.self, UserCommand.self, TokenCommand.self, AuditCommand.self, AccessCommand.self, ZonesCommand.self,
             Misplaced.self,
-        ]
-    )
+        ])
 
     static func main() async {
         LargeBlocks.giveBack()

@@ -64,8 +64,7 @@ struct Simulate: AsyncParsableCommand {
                 Counters.Name.allCases.filter { result.counters[$0] > 0 }.map {
                     [$0.rawValue, String(result.counters[$0])]
                 },
-                right: [1]
-            )
+                right: [1])
             Terminal.line("hash  \(result.hash)")
         }
         for failure in result.failures.prefix(20) { Terminal.line(failure) }

@@ -27,8 +27,7 @@ enum SimulatePlanted {
                         String(outcome.tried),
                     ]
                 },
-            right: [4]
-        )
+            right: [4])
         if names.count == 1, let finding = outcomes.first?.finding { Terminal.line("\(finding)") }
         guard caughtCount == outcomes.count else { throw ExitCode.failure }
     }

@@ -11,8 +11,7 @@ import TidemarkTerminal
             The benchmarks start servers and devices of the program tidemark in the same folder.
             """,
         version: TidemarkVersion.current,
-        subcommands: [Simulate.self, Bench.self, Relay.self, WayCommand.self, Statements.self]
-    )
+        subcommands: [Simulate.self, Bench.self, Relay.self, WayCommand.self, Statements.self])
 
     static func main() async {
         LargeBlocks.giveBack()

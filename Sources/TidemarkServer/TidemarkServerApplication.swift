@@ -123,8 +123,7 @@ public struct TidemarkServerApplication: Sendable {
                 ContactService(service: service, logger: logger), application,
                 ListenerService(service: service, accessWatch: accessWatch, logger: logger),
             ],
-            logger: logger
-        )
+            logger: logger)
         configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
         let group = ServiceGroup(configuration: configuration)
         do {
@@ -174,9 +173,7 @@ public struct TidemarkServerApplication: Sendable {
                     HostHeaderInstaller(), StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
                     FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
                 ],
-                idleTimeout: Self.idleTimeout
-            )
-        )
+                idleTimeout: Self.idleTimeout))
         return Application(
             responder: ShallowResponder(inner: router.buildResponder()),
             server: try tls.map { try .tls(plain, tlsConfiguration: $0.configuration) } ?? plain,

@@ -231,8 +231,7 @@ struct DeviceObjects {
     private static func hasForeignContent(_ object: FileObjects.Object) -> Bool {
         object.kind == .virtual
             && object.sql.contains(
-                /(?i)using\s+fts[45].*\bcontent\s*=\s*(?:"[^"]+"|'[^']+'|[^\s,'")]+)/.dotMatchesNewlines()
-            )
+                /(?i)using\s+fts[45].*\bcontent\s*=\s*(?:"[^"]+"|'[^']+'|[^\s,'")]+)/.dotMatchesNewlines())
     }
 
     // MARK: Versions

@@ -70,8 +70,7 @@ enum CatchUpBenchmark: Benchmark {
                 sql: """
                     SELECT json_group_array(json_array(id, amount, note)) FROM item WHERE id <= ?
                     """,
-                arguments: [count]
-            )
+                arguments: [count])
         }
         try file.close()
         return json ?? "[]"
@@ -86,8 +85,7 @@ enum CatchUpBenchmark: Benchmark {
                         UPDATE item SET amount = j.value ->> 1, note = j.value ->> 2
                         FROM json_each(?) AS j WHERE item.id = j.value ->> 0
                         """,
-                    arguments: [json]
-                )
+                    arguments: [json])
             }
         }
         try file.close()
@@ -106,8 +104,7 @@ enum CatchUpBenchmark: Benchmark {
                             amount = excluded.amount, price = excluded.price, made = excluded.made,
                             kind = excluded.kind, mark = excluded.mark
                         """,
-                    arguments: [count]
-                )
+                    arguments: [count])
             }
         }
         try file.close()

@@ -134,8 +134,7 @@ enum PushBenchmark: Benchmark {
                         INSERT INTO ceiling_item SELECT * FROM jsonb_to_recordset($1::jsonb) AS r (id bigint,
                             name text, note text, amount bigint, price float8, made text, kind text, mark text)
                         """,
-                        [set]
-                    )
+                        [set])
                 }
                 try pg.commit()
             }

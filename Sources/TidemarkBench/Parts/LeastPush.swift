@@ -63,8 +63,7 @@ struct LeastPush {
                             SELECT json_group_array(json_object('id', new_id, \(members.joined(separator: ", "))))
                             FROM \(LeastCapture.table) WHERE number BETWEEN ?1 AND ?2
                             """),
-                    arguments: [first, first + size - 1]
-                ) ?? "[]"
+                    arguments: [first, first + size - 1]) ?? "[]"
             }
             for set in sets { try keep(set, in: db) }
             try db.execute(sql: "DELETE FROM \(LeastCapture.table)")
@@ -109,8 +108,7 @@ struct LeastPush {
                     UPDATE item SET id = j.value ->> 1 FROM json_each(?) AS j
                     WHERE item.id = j.value ->> 0
                     """,
-                arguments: [ids]
-            )
+                arguments: [ids])
             try db.execute(sql: "DELETE FROM change_set")
         }
     }

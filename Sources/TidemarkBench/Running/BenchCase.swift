@@ -87,8 +87,7 @@ package struct BenchJob: Sendable {
                 if way != .counted { sample.figures.append(Figure(name, value: try seconds(), unit: .seconds)) }
                 return sample
             },
-            finish: finish
-        )
+            finish: finish)
         job.ceiling = ceiling
         job.isCountedOnly = isCountedOnly
         return job

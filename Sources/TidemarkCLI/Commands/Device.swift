@@ -10,8 +10,7 @@ struct Device: AsyncParsableCommand {
         abstract: "Join a SQLite file to a server, sync it, and maintain it.",
         subcommands: [
             Join.self, Rescue.self, Sync.self, Wait.self, Status.self, Conflicts.self, Resolve.self, SignOut.self,
-        ]
-    )
+        ])
 }
 
 extension Device {

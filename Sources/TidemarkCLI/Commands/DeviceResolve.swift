@@ -230,8 +230,7 @@ extension Device {
                             json_each(iif(table_entry.type = 'object', table_entry.value, '{"":0}')) AS record_entry
                         ORDER BY table_entry.key, record_entry.key
                         """,
-                    arguments: [json]
-                )
+                    arguments: [json])
                 guard try rows.allSatisfy({ try $0.value("fits") }) else { throw misfit }
                 return try rows.map {
                     try (table: $0.value("tbl"), name: $0.value("name"), columns: $0.value("record"))

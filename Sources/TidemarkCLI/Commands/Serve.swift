@@ -65,8 +65,7 @@ struct Serve: AsyncParsableCommand {
             With --adopt, the column that holds the zone, first in every primary key. Without it, all rows belong to \
             zone main.
             """,
-            valueName: "column"
-        )
+            valueName: "column")
     ) var zoneColumn: String?
 
     @Option(
@@ -75,8 +74,7 @@ struct Serve: AsyncParsableCommand {
             With --adopt, how devices store types that SQLite lacks: standard, django, sqlalchemy, rails, or \
             table.column=TYPE; may be repeated.
             """,
-            valueName: "types"
-        )
+            valueName: "types")
     ) var deviceTypes: [String] = []
 
     @Option(help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")) var data: String?
@@ -112,8 +110,7 @@ struct Serve: AsyncParsableCommand {
             wait for it.
             """,
             discussion: "Later changes arrive with their first sync.",
-            valueName: "N"
-        )
+            valueName: "N")
     ) var snapshotBehind: Int64 = 0
 
     @Option(

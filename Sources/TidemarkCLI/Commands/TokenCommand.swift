@@ -16,8 +16,7 @@ struct TokenCommand: AsyncParsableCommand {
               tidemark token list anna --data ./data
               tidemark token revoke k3f9q2mz --data ./data
             """,
-        subcommands: [Add.self, List.self, Revoke.self]
-    )
+        subcommands: [Add.self, List.self, Revoke.self])
 
     /// A token in the JSON output.
     fileprivate struct Row: Encodable {

@@ -16,8 +16,7 @@ struct UserCommand: AsyncParsableCommand {
               tidemark user role anna reader --data ./data
               tidemark user disable anna --data ./data
             """,
-        subcommands: [Add.self, List.self, Disable.self, Enable.self, Remove.self, ChangeRole.self, SignIn.self]
-    )
+        subcommands: [Add.self, List.self, Disable.self, Enable.self, Remove.self, ChangeRole.self, SignIn.self])
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

@@ -11,8 +11,7 @@ struct ZonesCommand: AsyncParsableCommand {
         subcommands: [
             Mine.self, Create.self, Invite.self, Accept.self, MembersList.self, SetRole.self, Leave.self, Delete.self,
             List.self, Restore.self,
-        ]
-    )
+        ])
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

@@ -100,8 +100,7 @@ private struct TablePair {
                     The key of \(local.name) is \(describeKey(of: local)) in this file and \
                     \(describeKey(of: served)) in the zone.
                     """,
-                    column: nil
-                )
+                    column: nil)
             ]
         }
         let columns = Dictionary(uniqueKeysWithValues: local.columns.map { ($0.name, $0) })
@@ -114,8 +113,7 @@ private struct TablePair {
                 The column \(local.name).\(mine.name) is \(mine.type.isEmpty ? "without type" : mine.type) in this \
                 file and \(theirs.type.isEmpty ? "without type" : theirs.type) in the zone.
                 """,
-                column: mine.name
-            )
+                column: mine.name)
         }
         let requiredColumns = unservedColumns.filter { $0.isNotNull && $0.defaultSQL == nil }
         return types
@@ -127,8 +125,7 @@ private struct TablePair {
                     not have it: other devices' records would not fit.
                     """,
                     fix: "Give it a default in the app's migration, or add the column at the server.",
-                    place: .init(table: local.name, column: $0.name)
-                )
+                    place: .init(table: local.name, column: $0.name))
             } + localReferences.map(makeServerBehind)
     }
 
@@ -140,8 +137,7 @@ private struct TablePair {
             the zone: the zone would store temporary ids in it.
             """,
             fix: "Declare the same foreign key at the server.",
-            place: .init(table: local.name, column: reference.columns[0])
-        )
+            place: .init(table: local.name, column: reference.columns[0]))
     }
 
     /// The file's references by integer ids, in shared columns, that the zone does not declare.
@@ -170,8 +166,7 @@ private struct TablePair {
                 Migrate one side so that both agree: values and keys cannot be converted on the way. The outbox is \
                 kept. `tidemark schema FILE` shows all differences.
                 """,
-            place: .init(table: local.name, column: column)
-        )
+            place: .init(table: local.name, column: column))
     }
 }
 

@@ -106,8 +106,7 @@ extension SyncRequest.Envelope {
                         Create it under an id of its own below that, or as -1, -2 and so on; then the server gives the \
                         id.
                         """,
-                    place: .init(table: table.name, key: record.key)
-                )
+                    place: .init(table: table.name, key: record.key))
             }
             guard record.authorsKey == nil else {
                 throw TidemarkError(
@@ -400,8 +399,7 @@ struct RecordKeyReader {
                 Keys of INTEGER PRIMARY KEY tables are integers, of one TEXT column strings, of several columns \
                 arrays of their values in key order.
                 """,
-            place: .init(key: String(decoding: JSONParts.compact(reader.bytes[cell.range]), as: UTF8.self))
-        )
+            place: .init(key: String(decoding: JSONParts.compact(reader.bytes[cell.range]), as: UTF8.self)))
     }
 
     private func invalid(_ reason: String, key: String?) -> TidemarkError {

@@ -312,8 +312,7 @@ package struct ValueBound: Sendable {
                 Keep it in a file beside the database and sync the file's path, or raise the limit at the server and \
                 on every device.
                 """,
-            place: place
-        )
+            place: place)
     }
 }
 

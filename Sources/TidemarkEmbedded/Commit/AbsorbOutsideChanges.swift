@@ -77,8 +77,7 @@ extension ZoneTransaction {
                     Mend it in the file: insert the parent, or update or delete the child; PRAGMA foreign_key_check \
                     lists all.
                     """,
-                place: .init(table: broken.table, key: broken.key, column: broken.column)
-            )
+                place: .init(table: broken.table, key: broken.key, column: broken.column))
         }
     }
 }

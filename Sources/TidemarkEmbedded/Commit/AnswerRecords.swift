@@ -69,8 +69,7 @@ extension ZoneTransaction {
                     FROM tidemark_log
                     WHERE tbl = \(SQLText.literal(table.name)) AND key = ?\(count + 1) AND revision > ?\(count + 2))
                 """,
-                in: db
-            )
+                in: db)
         )
     }
 
@@ -96,8 +95,7 @@ extension ZoneTransaction {
             WHERE \(Self.keyMatch(table))
             """,
             Value.parts(ofKey: name.key),
-            in: db
-        )
+            in: db)
         guard let row = found, schema.layouts[name.table].key(of: row).utf8.elementsEqual(name.key.utf8) else {
             return nil
         }

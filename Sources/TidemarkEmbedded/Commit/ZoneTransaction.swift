@@ -162,9 +162,7 @@ extension ZoneTransaction {
                     Give other values; or at the server, drop the trigger or have it run at devices with \
                     `tidemark serve FILE --trigger NAME=device`, then retry.
                     """,
-                place: .init(table: table.isEmpty ? nil : table, column: columns.first)
-            )
-        )
+                place: .init(table: table.isEmpty ? nil : table, column: columns.first)))
     }
 
     private func violation(of error: DatabaseError) -> Violation {

@@ -130,8 +130,7 @@ final class ReadingDeadline {
                 let deadline = Unmanaged<ReadingDeadline>.fromOpaque(context).takeUnretainedValue()
                 return ContinuousClock.now >= deadline.end ? 1 : 0
             },
-            context
-        )
+            context)
         defer {
             sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil)
             withExtendedLifetime(deadline) {}

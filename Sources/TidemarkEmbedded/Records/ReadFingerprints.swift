@@ -26,8 +26,7 @@ extension FileRows {
                 GROUP BY key_range.ord
                 ORDER BY key_range.ord
                 """,
-            arguments: StatementArguments(source.arguments)
-        )
+            arguments: StatementArguments(source.arguments))
         var sums: [RowSum] = []
         while let row = try rows.next() {
             let fingerprint = Fingerprint(hex: try row.value(2)) ?? .none
@@ -46,8 +45,7 @@ extension FileRows {
                 ORDER BY key_range.ord
                 LIMIT \(query.rowsMax ?? -1)
                 """,
-            arguments: StatementArguments(source.arguments)
-        )
+            arguments: StatementArguments(source.arguments))
         var sums: [RowSum] = []
         while let row = try rows.next() { sums.append(try sum(row, in: row.value(2))) }
         return sums
@@ -89,8 +87,7 @@ extension FileRows {
                 WHERE key >= ?1 AND key < ?2
                 ORDER BY key
                 """,
-            arguments: StatementArguments(condition.arguments)
-        )
+            arguments: StatementArguments(condition.arguments))
         var sums: [RowSum] = []
         var index = 0
         while let row = try rows.next(), sums.count < query.rowsMax ?? .max {

@@ -65,8 +65,7 @@ package struct SnapshotBuilder {
                 db, sql: "SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?",
                 arguments: try [zone.value("revision") as Int64, schema.fingerprintLayout]),
             since: base?.revision,
-            time: try zone.value("time")
-        )
+            time: try zone.value("time"))
         try SnapshotFormat.write(header, in: db)
         for table in schema.tables { try copy(table, in: db) }
         return header

@@ -23,8 +23,7 @@ struct DeltaRows {
                 FROM zone.tidemark_log INDEXED BY tidemark_log_revision
                 WHERE revision > ?
                 """,
-            arguments: [base.revision]
-        )
+            arguments: [base.revision])
         let changedCount = try Int64.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_changed")
         return try DeltaChoice.isWorthwhile(changed: changedCount ?? 0, in: schema.tables, count: count)
     }
@@ -45,8 +44,7 @@ struct DeltaRows {
                 WHERE changed.tbl = ?
                 ORDER BY \(order)
                 """,
-            arguments: [table.name]
-        )
+            arguments: [table.name])
         try db.execute(
             sql: """
                 INSERT INTO main.\(SnapshotFormat.deletedTable) (tbl, key)
@@ -55,8 +53,7 @@ struct DeltaRows {
                 WHERE changed.tbl = ?
                     AND NOT EXISTS (SELECT 1 FROM zone.\(name) AS current_row WHERE \(match))
                 """,
-            arguments: [table.name]
-        )
+            arguments: [table.name])
     }
 
     private func count(_ table: SyncedTable, most: Int64) throws -> Int64 {

@@ -65,8 +65,7 @@ package struct ZoneAdoption {
                     INSERT INTO tidemark_zone (id, name, epoch, revision, horizon, adopted)
                     VALUES (1, ?, ?, ?, ?, ?)
                     """,
-                arguments: [name, epoch, first, first, first]
-            )
+                arguments: [name, epoch, first, first, first])
         }
         try Self.requireLatest(db)
         if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) { try Self.beginNewHistory(epoch, in: db) }

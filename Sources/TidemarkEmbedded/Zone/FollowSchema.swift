@@ -153,8 +153,7 @@ struct FollowSchema {
                     // Within a text, the quotes would be escaped.
                     "oldMember": "\(JSONText.quote(WireName.member(column: rename.old))):",
                     "newMember": "\(JSONText.quote(WireName.member(column: new))):",
-                ]
-            )
+                ])
         }
     }
 

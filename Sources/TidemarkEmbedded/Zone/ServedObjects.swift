@@ -212,8 +212,7 @@ extension SchemaProblem {
                 calls the function \(name) in a constraint, a default, an index or a generated column, and only the \
                 program has that function
                 """,
-            cure: "-- remove the call, or leave the table local with --exclude \(table)"
-        )
+            cure: "-- remove the call, or leave the table local with --exclude \(table)")
     }
 
     fileprivate static func unknownFunctions(_ names: [String], ofTrigger trigger: String, in table: String) -> Self {

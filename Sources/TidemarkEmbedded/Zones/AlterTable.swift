@@ -54,8 +54,7 @@ struct AlterTable {
                         --rename \(wanted.name).\(other.name)=\(wanted.name).\(column.name); this reaches all zones. \
                         If not, make the table again in the zone's file, without \(other.name).
                         """,
-                    place: .init(table: wanted.name, column: other.name)
-                )
+                    place: .init(table: wanted.name, column: other.name))
             }
         }
         return renames
@@ -100,8 +99,7 @@ struct AlterTable {
                 Make the table \(wanted.name) again in the main zone's file, with a default for \(column.name) \
                 (https://sqlite.org/lang_altertable.html#otheralter); the zone follows when it is opened next.
                 """,
-            place: .init(table: wanted.name, column: column.name)
-        )
+            place: .init(table: wanted.name, column: column.name))
     }
 
     // MARK: Making it again

@@ -53,8 +53,7 @@ package struct Audit: AccessCell {
             INSERT INTO tidemark_audit (number, time, user_id, action, subject, zone, detail)
             VALUES ((SELECT coalesce(max(number), 0) + 1 FROM tidemark_audit), $1, $2, $3, $4, $5, $6)
             """,
-            ["\(now)", user, action.rawValue, subject, zone, detail]
-        )
+            ["\(now)", user, action.rawValue, subject, zone, detail])
     }
 
     /// Returns the entries since a time, oldest first.

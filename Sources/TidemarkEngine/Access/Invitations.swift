@@ -45,8 +45,7 @@ package struct Invitations: AccessCell {
             [
                 token.id, zone, role.rawValue, token.hash, "\(uses)",
                 user, "\(now)", "\(now + days * Self.day)",
-            ]
-        )
+            ])
         try audit.append(.invitationMade, by: user, subject: token.id, zone: zone, detail: role.rawValue)
         return token
     }
@@ -67,8 +66,7 @@ package struct Invitations: AccessCell {
                 AND invitation.revoked IS NULL
                 AND zone.state <> $3
             """,
-            [token.hash, "\(now)", ZoneLife.deleted.rawValue]
-        )
+            [token.hash, "\(now)", ZoneLife.deleted.rawValue])
         guard token.kind == .invitation, let row = rows.first, let id = row.text(0), let zone = row.text(1),
             let role = row.text(2).flatMap(Role.init(rawValue:)), let uses = row.integer(3)
         else { throw Self.invalid }

@@ -135,8 +135,7 @@ package struct Members: AccessCell {
             VALUES ($1, $2, $3, $4)
             ON CONFLICT (zone, user_id) DO UPDATE SET role = excluded.role, since = excluded.since
             """,
-            [zone, user, role?.rawValue, "\(now)"]
-        )
+            [zone, user, role?.rawValue, "\(now)"])
         try audit.append(.roleChanged, by: author, subject: user, zone: zone, detail: role?.rawValue ?? "none")
     }
 

@@ -184,8 +184,7 @@ package struct Tokens: AccessCell {
             FROM tidemark_token
             WHERE hash = $1
             """,
-            [token.hash]
-        )
+            [token.hash])
         guard let row = rows.first, let id = row.text(0), let kind = row.text(1).flatMap(Token.Kind.init(rawValue:)),
             let user = row.text(2), let chain = row.text(3),
             let state = row.text(6).flatMap(TokenState.init(rawValue:)), let expires = row.integer(7)
@@ -208,7 +207,6 @@ package struct Tokens: AccessCell {
                 token.id, token.kind.rawValue, user, token.hash, chain,
                 predecessor, device, TokenState.issued.rawValue, "\(now)",
                 "\(expires)",
-            ]
-        )
+            ])
     }
 }

@@ -66,8 +66,7 @@ package struct Zones: AccessCell {
             INSERT INTO tidemark_zones (zone, kind, title, author, request, created, state)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
             """,
-            [zone.name, kind.rawValue, title, user, request, "\(now)", zone.life.rawValue]
-        )
+            [zone.name, kind.rawValue, title, user, request, "\(now)", zone.life.rawValue])
         try audit.append(.zoneMade, by: user, zone: zone.name, detail: kind.rawValue)
         try members.set(.owner, of: user, in: zone.name, by: user)
         return zone

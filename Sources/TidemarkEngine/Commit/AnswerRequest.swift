@@ -131,8 +131,7 @@ extension GroupRun {
                 sync.stamp(for: $0, of: request, from: incoming.access, clock: &clock, at: now)
             },
             outcomes: request.changeSets.map { _ in nil },
-            ids: request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
-        )
+            ids: request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:])
     }
 
     /// Repeats the stored verdict of a change set that was decided before; throws ``NotSeparate`` for one of the run.

@@ -70,8 +70,7 @@ package struct Identities {
                 fix: """
                     Give its highest rows lower ids in the file, and serve a copy made with .dump of the app's tables.
                     """,
-                place: .init(table: table.name)
-            )
+                place: .init(table: table.name))
         }
     }
 

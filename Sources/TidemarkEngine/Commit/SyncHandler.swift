@@ -186,8 +186,7 @@ extension SyncHandler {
                     this device knows ended at revision \($0).
                     """
                 } ?? "The zone has another history than the one this device knows.",
-                fix: "Take a new snapshot; the outbox is kept and offered again."
-            )
+                fix: "Take a new snapshot; the outbox is kept and offered again.")
         }
         guard request.maxRevision <= zone.revision else {
             throw TidemarkError(

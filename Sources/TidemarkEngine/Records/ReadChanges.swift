@@ -79,8 +79,7 @@ package struct ReadChanges {
             },
             gone: part.news.filter { $0.row == nil }.map(\.key),
             next: part.next,
-            hasMore: part.hasMore
-        )
+            hasMore: part.hasMore)
     }
 
     // MARK: Private

@@ -107,8 +107,7 @@ extension MissedRevisions {
                 .text(layout), device.map(Value.text) ?? .null, .integer(after), .integer(through),
                 .integer(Int64(min(limit, 1 << 40)) + 1), .integer(Int64(bytesMax)),
                 .integer(bringsFirst ? 1 : 0),
-            ]
-        )
+            ])
     }
 
     /// Returns the last revision of an answer that ends before the last revision.
@@ -296,8 +295,7 @@ private enum ChangeSetSQL {
             WHERE bytes <= $3 OR bytes = octet_length(body)
             ORDER BY place
             """,
-        about: ["revision": "bigint"]
-    )
+        about: ["revision": "bigint"])
     private static let someEntries = entries(
         own: "NULL, NULL, asked.n AS place", from: "{each revision AS entry: entry.revision = asked.revision}",
         where: "")

@@ -159,8 +159,7 @@ private enum CompactSQL {
         FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2}
         ORDER BY asked.n, entry.revision
         """,
-        about: record
-    )
+        about: record)
     static let deleteEntries = BookStatement(
         sqlite: "DELETE FROM {log} AS entry WHERE (tbl, key, revision) IN (SELECT tbl, key, revision FROM {asked})",
         postgres: "DELETE FROM {log} AS entry USING \(found) WHERE entry.ctid = found.row_place",

@@ -90,8 +90,7 @@ private enum FillSQL {
         SELECT entry.revision, entry.tbl, entry.key, entry.operation, entry.columns, entry.replaced, entry.merged
         FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key}
         """,
-        about: ["tbl": "text", "key": "text"]
-    )
+        about: ["tbl": "text", "key": "text"])
     static let replaced = BookStatement(
         sqlite: """
             UPDATE {log} AS entry

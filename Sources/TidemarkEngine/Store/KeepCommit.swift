@@ -105,8 +105,7 @@ extension CommitTransaction {
                         .text(revision.text.first ?? ""), .text(revision.chain), Value(ifAny: revision.stamp.user),
                     ]
                 }
-            )
-        )
+            ))
     }
 
     /// Stores the notes for devices whose values other change sets overruled, and returns the number of the last one.
@@ -283,8 +282,7 @@ private enum KeepSQL {
         about: [
             "revision": "bigint", "id": "text", "device": "text", "time": "bigint", "body": "text", "chain": "text",
             "user_id": "text",
-        ]
-    )
+        ])
     static let keepFingerprints = BookStatement(
         into: "{fingerprint}", ["revision": "bigint", "fingerprint": "text", "shape": "text"], key: "revision",
         update: "fingerprint = excluded.fingerprint, shape = excluded.shape")

@@ -59,8 +59,7 @@ private enum ContactSQL {
         about: [
             "device": "text", "name": "text", "user_id": "text", "first": "bigint", "last": "bigint",
             "revision": "bigint",
-        ]
-    )
+        ])
     static let forgetRefusals = BookStatement(
         """
         DELETE FROM {refused}

@@ -337,24 +337,21 @@ private enum FactsSQL {
         FROM {asked}
         LEFT JOIN {lap} AS lap ON {here lap} AND lap.device = asked.device
         """,
-        about: ["device": "text"]
-    )
+        about: ["device": "text"])
     static let verdicts = BookStatement(
         """
         SELECT verdict.id, verdict.device, verdict.hash, verdict.revision, verdict.as_sent, lap.user_id
         FROM {each verdict AS verdict: verdict.id = asked.id}
         LEFT JOIN {lap} AS lap ON {here lap} AND lap.device = verdict.device
         """,
-        about: ["id": "text"]
-    )
+        about: ["id": "text"])
     static let permanentIDs = BookStatement(
         """
         SELECT known.device, known.tbl, known.temporary, known.permanent
         FROM {each idmap AS known: known.device = asked.device AND known.tbl = asked.tbl
             AND known.temporary = asked.temporary}
         """,
-        about: ["device": "text", "tbl": "text", "temporary": "bigint"]
-    )
+        about: ["device": "text", "tbl": "text", "temporary": "bigint"])
     static let lastRevisions = BookStatement(
         """
         SELECT asked.n,
@@ -368,8 +365,7 @@ private enum FactsSQL {
                     AND other.key = asked.key)}
         FROM {asked}
         """,
-        about: ["tbl": "text", "key": "text"]
-    )
+        about: ["tbl": "text", "key": "text"])
     static let laterEntries = BookStatement(
         sqlite: laterEntries(replaced: "NULL"),
         postgres: laterEntries(
@@ -412,8 +408,7 @@ private enum FactsSQL {
         SELECT verdict.id, verdict.revision, verdict.body, verdict.ids, verdict.as_sent
         FROM {each verdict AS verdict: verdict.id = asked.id}
         """,
-        about: ["id": "text"]
-    )
+        about: ["id": "text"])
     static let ancestry = BookStatement(
         sqlite: """
             WITH RECURSIVE ancestor (id) AS (

@@ -145,16 +145,14 @@ private enum HistorySQL {
         SELECT entry.revision, entry.id, entry.device, entry.user_id, entry.committed, entry.chain
         FROM {each revision AS entry: entry.revision = asked.revision}
         """,
-        about: ["revision": "bigint"]
-    )
+        about: ["revision": "bigint"])
     static let counts = BookStatement(
         """
         SELECT entry.revision, entry.tbl, entry.operation, count(*)
         FROM {each log AS entry INDEXED BY tidemark_log_revision: entry.revision = asked.revision}
         GROUP BY entry.revision, entry.tbl, entry.operation
         """,
-        about: ["revision": "bigint"]
-    )
+        about: ["revision": "bigint"])
     static let lastRevisionBefore = BookStatement(
         """
         WITH RECURSIVE search (low, high) AS (

@@ -182,8 +182,7 @@ extension HistoryChecker {
                 ),
                 incarnation: zone.incarnation,
                 own: device.own,
-                time: set.time
-            )
+                time: set.time)
         }
         device.hold(outbox)
         device.inbox = inbox

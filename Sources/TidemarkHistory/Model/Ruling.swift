@@ -100,8 +100,7 @@ extension ZoneModel {
                 if Rules.delta(cell) != nil { return row[column].flatMap { Int64($0) } == nil }
                 // Equal counts of two authors are not one count.
                 return row[column] != cell || adding.contains(column)
-            }.keys
-        )
+            }.keys)
         let meeting: Set<String>
         switch change.operation {
         case .create:

@@ -53,8 +53,7 @@ extension PostgresTransaction {
             FROM drawn
             CROSS JOIN (SELECT \(nextSQL(table)) AS next) AS bound
             """,
-            [zone, table.table.name, table.sequence, "\(count)"]
-        )
+            [zone, table.table.name, table.sequence, "\(count)"])
     }
 
     private static func range(of table: PostgresTable, from first: Int64) -> [ClosedRange<Int64>] {

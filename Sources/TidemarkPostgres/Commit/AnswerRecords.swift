@@ -38,9 +38,7 @@ extension PostgresTransaction {
                         PostgresArray.numbers(changes.map(\.base)),
                         PostgresArray.quoted(changes.map(\.operation.rawValue)),
                         PostgresArray.quoted(changes.map(\.name.key)),
-                    ] + sent.parameters()
-                )
-            )
+                    ] + sent.parameters()))
         }
         guard !statements.isEmpty else { return [:] }
         var found: [Int: (exists: Bool, row: [Value]?)] = [:]
@@ -87,8 +85,7 @@ extension PostgresTransaction {
                 JOIN \(table.name) AS app_row ON \(KeySet.match(table, "app_row"))
                 WHERE $1::text IS NOT NULL
                 """,
-                [zone, PostgresArray.quoted(names.map(\.key))]
-            )
+                [zone, PostgresArray.quoted(names.map(\.key))])
             for row in found.map({ $0 }) {
                 let name = RecordID(table: place, key: row.text(0))
                 rows[name] = try schema.layouts[place].row(key: name.key, object: row.text(1))

@@ -69,14 +69,12 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
                         WHERE zone = $1
                         FOR NO KEY UPDATE
                         """,
-                        [zone]
-                    ),
+                        [zone]),
                     // Runs under the zone's lock, which a node that follows tables also takes.
                     CataloguePosition.statement(of: served.namespace, zone: zone),
                     // Rows get a shorter timeout than the zone's lock.
                     PostgresStatement("SET LOCAL lock_timeout = \(rowPatience)"),
-                ] + statements
-            )
+                ] + statements)
         } catch var failure as PostgresFailure {
             failure.isBeforeBegin = true
             throw failure

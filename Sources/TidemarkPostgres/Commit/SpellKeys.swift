@@ -88,8 +88,7 @@ extension PostgresTransaction {
             """,
             [
                 zone, PostgresArray.quoted(names.map(\.key)), PostgresArray.quoted(operations.map(\.rawValue)),
-            ] + sent.parameters()
-        )
+            ] + sent.parameters())
         guard let rows else { return nil }
         return Dictionary(uniqueKeysWithValues: rows.map { (names[Int($0.integer(0) ?? 0)], $0.text(1)) })
     }
@@ -134,8 +133,7 @@ extension PostgresTransaction {
                 FROM unnest($1::text[]) WITH ORDINALITY AS sent (value, n)
                 ORDER BY sent.n
                 """,
-                [PostgresArray.nullable(texts)]
-            )
+                [PostgresArray.nullable(texts)])
             guard let rows else { continue }
             for (index, row) in zip(indexes, rows.map { $0 }) {
                 stored[index] = Value.parts(ofKey: "[\(row.text(0))]").first

@@ -104,8 +104,7 @@ final class ZoneConnections: Sendable {
                 FROM tidemark.zone
                 WHERE zone = $1
                 """,
-                [zone]
-            )
+                [zone])
             guard !rows.isEmpty else { throw TidemarkError.unknownZone }
             let revision = ZoneRevision(zone: zone, epoch: rows[0].text(0), revision: rows[0].integer(1) ?? 0)
             return (revision, rows[0].isTrue(2))

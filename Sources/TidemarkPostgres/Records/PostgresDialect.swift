@@ -41,8 +41,7 @@ struct PostgresDialect: RowDialect {
             (octet_length(\(text)) <= \(Self.likeBytesMax) AND \(text) LIKE \(patterns)[1]
                 OR octet_length(\(text)) > \(Self.likeBytesMax) AND \(text) COLLATE "C" ~ \(patterns)[2])
             """,
-            PostgresArray.quoted([like, "^\(expression)$"])
-        )
+            PostgresArray.quoted([like, "^\(expression)$"]))
     }
 
     /// The longest value that is compared by `LIKE`, in bytes.
@@ -114,8 +113,7 @@ struct PostgresDialect: RowDialect {
             jsonb_array_elements(\(placeholder(index))::jsonb) WITH ORDINALITY AS wanted (key, place)
             JOIN \(from) ON \(match.joined(separator: " AND "))
             """,
-            JSONText.array(spelled)
-        )
+            JSONText.array(spelled))
     }
 
     /// Returns a key's values as an array of texts, JSON; nil if no row can have it.

@@ -205,8 +205,7 @@ struct AdoptTables {
             FROM pg_attribute
             WHERE attrelid = to_regclass($1) AND attname = $2
             """,
-            [regclass(table), key[0]]
-        )
+            [regclass(table), key[0]])
         // The column's definition already has PRIMARY KEY.
         if key.count == 1, PostgresType(column: type ?? "") == .integer { return [] }
         return ["PRIMARY KEY (\(SQLText.names(key)))"]
@@ -246,8 +245,7 @@ struct AdoptTables {
             GROUP BY reference.oid, parent.relname, reference.confdeltype
             ORDER BY reference.oid
             """,
-            [regclass(table)]
-        )
+            [regclass(table)])
         return rows.map { $0 }.filter { tables.contains($0.text(0)) }.map { row in
             let childColumns = columns(row.text(2))
             let parentColumns = columns(row.text(3))

@@ -118,8 +118,7 @@ struct CreateTables {
                 SELECT name FROM pragma_index_list(?)
                 WHERE origin = 'c' AND NOT "unique" AND NOT partial ORDER BY name
                 """,
-            arguments: [table.table.name]
-        )
+            arguments: [table.table.name])
         return try names.compactMap { name in
             let columns = try String?.fetchAll(
                 db, sql: "SELECT name FROM pragma_index_info(?) ORDER BY seqno", arguments: [name])

@@ -43,8 +43,7 @@ extension OpenDatabase {
             SELECT greatest((SELECT max(next) FROM tidemark.identity WHERE tbl = $1),
                 (SELECT max(\(SQLText.name(key))) + 1 FROM \(name)), 1)
             """,
-            [table.name]
-        )
+            [table.name])
         try pg.execute(
             """
             ALTER TABLE \(name) ALTER COLUMN \(SQLText.name(key))

@@ -59,8 +59,7 @@ struct ImportRows {
             SELECT \((keys + values).joined(separator: ", "))
             FROM \(batch.derivedTable(1))
             """,
-            batch.parameters()
-        )
+            batch.parameters())
         batch = SentRows(table)
     }
 
@@ -73,7 +72,6 @@ struct ImportRows {
             FROM \(table.name)
             HAVING max(\(SQLText.name(key))) > 0
             """,
-            [table.name, key]
-        )
+            [table.name, key])
     }
 }

@@ -285,8 +285,7 @@ struct OpenDatabase {
             FROM (SELECT (\(hasRows.isEmpty ? "false" : hasRows))::int AS revision) AS first
             ON CONFLICT DO NOTHING
             """,
-            [zone, options.newEpoch.uuidString.lowercased()]
-        )
+            [zone, options.newEpoch.uuidString.lowercased()])
     }
 
     /// Refuses a zone whose log has revisions after the zone's own, because the next commit would fail.

@@ -67,8 +67,7 @@ enum PostgresCatalog {
                 ON preset.adrelid = attribute.attrelid AND preset.adnum = attribute.attnum
             WHERE attribute.attrelid = to_regclass($1) AND attribute.attnum > 0 AND NOT attribute.attisdropped
             """,
-            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"]
-        )
+            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"])
         guard !columns.isEmpty else {
             throw TidemarkError(
                 .unusableFile, "The served table \(namespace).\(table.name) is not in the database.",
@@ -116,8 +115,7 @@ enum PostgresCatalog {
             WHERE index.indrelid = to_regclass($1) AND index.indisunique AND NOT index.indisprimary
             ORDER BY class.relname, part.place
             """,
-            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"]
-        )
+            ["\(SQLText.name(namespace)).\(SQLText.name(table.name))"])
         var uniques: [String: [String]] = [:]
         for row in rows.map({ ($0.text(0), $0[1]) }) {
             let columns = [row.1].compactMap { $0 }.filter { $0 != zoneColumn }

@@ -52,8 +52,7 @@ struct ServedRecord {
             [
                 namespace, zoneColumn, try SchemaText.encode(schema), "\(version)", try Self.json(catalogue),
                 try Self.json(excluded.sorted()), deviceTypes.rawValue,
-            ]
-        )
+            ])
     }
 
     private static func json(_ value: some Encodable) throws -> String {
@@ -129,8 +128,7 @@ struct CatalogueTable: Hashable, Codable {
             [
                 SQLText.name(namespace), PostgresArray.quoted(names), PostgresArray.quoted(CaptureTriggers.names),
                 zoneColumn, PostgresArray.quoted(names.map(CaptureTriggers.functionName)),
-            ]
-        )
+            ])
         let byTable = Dictionary(grouping: rows.map { $0 }) { $0.text(0) }
         let decoder = JSONDecoder()
         return try byTable.mapValues { rows in

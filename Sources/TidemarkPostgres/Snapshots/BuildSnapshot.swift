@@ -68,8 +68,7 @@ struct BuildSnapshot {
                 ON fingerprint.zone = $1 AND fingerprint.revision = zone.revision AND fingerprint.shape = $2
             WHERE zone.zone = $1
             """,
-            [zone, served.schema.fingerprintLayout]
-        )
+            [zone, served.schema.fingerprintLayout])
         guard !rows.isEmpty else { throw TidemarkError.unknownZone }
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
         if let base {
@@ -130,8 +129,7 @@ struct BuildSnapshot {
                 INSERT INTO main.\(SnapshotFormat.deletedTable) (tbl, key)
                 SELECT ?, value FROM json_each(?)
                 """,
-            arguments: [table.table.name, deletedKeys]
-        )
+            arguments: [table.table.name, deletedKeys])
     }
 }
 

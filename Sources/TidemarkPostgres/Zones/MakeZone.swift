@@ -36,8 +36,7 @@ extension ZoneConnections {
                     VALUES ($1, $2, 0, 0, 0)
                     ON CONFLICT (zone) DO NOTHING
                     """,
-                    [name, epoch]
-                )
+                    [name, epoch])
             }
         }
     }

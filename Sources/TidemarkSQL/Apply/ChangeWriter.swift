@@ -308,8 +308,7 @@ private struct ParkValues {
             WHERE \(ChangeWriter.keyMatch(table))
             """,
             Value.parts(ofKey: record.key),
-            in: db
-        )
+            in: db)
     }
 
     /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
@@ -387,8 +386,7 @@ package struct ForeignKeyCheck {
                     ON \(KeySQL.match(table, key: "k.value", alias: "c."))
                 """,
             arguments: [JSONText.array(keys.map(JSONText.quote))],
-            limit: limit
-        )
+            limit: limit)
     }
 
     private func brokenReferences(of table: SyncedTable, rows: String, arguments: StatementArguments = [], limit: Int)

@@ -45,8 +45,7 @@ package struct RecordWriter {
                     WHERE ord = ?1
                     GROUP BY tbl, operation
                     """),
-            arguments: [ord]
-        )
+            arguments: [ord])
         let byTable = try Dictionary(grouping: rows) { try $0.value("tbl") as String }
         return try schema.tables.compactMap { table in
             guard let rows = byTable[table.name] else { return nil }
@@ -168,8 +167,7 @@ struct StagedPivot {
                     WHERE \(filter)
                     GROUP BY cell.col
                     """),
-            arguments: [ord]
-        )
+            arguments: [ord])
         recordCounts = try Dictionary(
             uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) })
         total = recordCounts[table.key.first ?? ""] ?? 0

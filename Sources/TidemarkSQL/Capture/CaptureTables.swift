@@ -254,8 +254,7 @@ package enum CaptureTables {
                     SET \(SQLText.name(side + column)) = tidemark_decode(?)
                     WHERE kind <> '\(kind)'
                     """,
-                arguments: [value]
-            )
+                arguments: [value])
         }
     }
 

@@ -43,8 +43,7 @@ package enum ReduceCapture {
                     WHERE seq BETWEEN ? AND ?
                     GROUP BY tbl
                     """),
-            arguments: bounds
-        )
+            arguments: bounds)
         for row in changeCounts {
             guard let table = try schema.byName[row.value(0)] else { continue }
             try db.cachedStatement(sql: singleChangeSQL(table)).execute(arguments: bounds)
@@ -108,8 +107,7 @@ package enum ReduceCapture {
                     HAVING sum(side) > 0
                     ORDER BY min(seq) FILTER (WHERE side > 0)
                     """),
-            arguments: [Int64.min, Int64.max]
-        )
+            arguments: [Int64.min, Int64.max])
         let states = try rows.map { (try $0.value("key") as String, try $0.value("image") as String?) }
         return Dictionary(states, uniquingKeysWith: { first, _ in first })
     }

@@ -64,8 +64,7 @@ package struct RangeFingerprints {
                         GROUP BY ord, part
                         ORDER BY ord, low
                         """),
-                arguments: [ways]
-            )
+                arguments: [ways])
             for row in rows {
                 try bounds[row.value("ord"), default: []].append(
                     table.keyKind == .integer ? .integer(row.value("low")) : .json(row.value("low")))

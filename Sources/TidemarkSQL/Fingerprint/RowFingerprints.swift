@@ -34,8 +34,7 @@ package struct RowFingerprints {
                         ON \(KeySQL.match(table, key: "staged.key", alias: "table_row."))
                     WHERE staged.ord = ? AND staged.tbl = ?
                     """,
-                arguments: [ord, table.name]
-            )
+                arguments: [ord, table.name])
         }.reduce(.none, +)
     }
 
@@ -72,8 +71,7 @@ package struct RowFingerprints {
                     ON \(KeySQL.match(table, key: "listed.key", alias: "table_row."))
                 WHERE listed.tbl = ?
                 """,
-            arguments: [table.name]
-        )
+            arguments: [table.name])
     }
 
     /// Returns the CASE branch with the hashed form of an existing row `table_row`.
@@ -94,8 +92,7 @@ package struct RowFingerprints {
                     SELECT tidemark_fingerprint(\(SQLText.literal(table.name)), \(key), \(before), \(after))
                     FROM \(source)
                     """),
-            arguments: arguments
-        )
+            arguments: arguments)
         return hex.flatMap(Fingerprint.init(hex:)) ?? .none
     }
 }

@@ -114,8 +114,7 @@ package struct SchemaIntrospection {
                 SELECT name, "unique", origin, partial FROM pragma_index_list(?)
                 WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name
                 """,
-            arguments: [name]
-        )
+            arguments: [name])
         let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }.map {
             try indexColumns($0.value("name"), in: db)
         }.filter { !$0.isEmpty && (!primaryKey.isEmpty || Set($0) != Set(key)) }
@@ -210,8 +209,7 @@ package struct SchemaIntrospection {
                 // SQLite compares table names without case; a reference keeps the spelling of CREATE TABLE.
                 parent: catalog.names[parent.lowercased()] ?? parent,
                 parentColumns: namedColumns.isEmpty ? keyColumns : namedColumns,
-                onDelete: try .init(rawValue: parts[0].value("on_delete")) ?? .noAction
-            )
+                onDelete: try .init(rawValue: parts[0].value("on_delete")) ?? .noAction)
         }
     }
 

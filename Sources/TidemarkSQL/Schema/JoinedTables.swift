@@ -74,8 +74,7 @@ package struct JoinedTables {
                     refers to columns of \(reference.parent) by which SQLite cannot find a parent (\(message)): they \
                     need a unique index without a condition, in the columns' own collations
                     """,
-                cure: try SchemaIntrospection.uniqueIndex(reference, besides: SchemaIntrospection.namesInUse(db))
-            )
+                cure: try SchemaIntrospection.uniqueIndex(reference, besides: SchemaIntrospection.namesInUse(db)))
         }
     }
 }

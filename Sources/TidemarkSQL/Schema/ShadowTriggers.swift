@@ -17,8 +17,7 @@ package enum ShadowTriggers {
                     has the trigger \(trigger), but a virtual table keeps its content there: with a trigger on it, \
                     SQLite can end every process that writes to the virtual table
                     """,
-                cure: "DROP TRIGGER \(SQLText.name(trigger));"
-            )
+                cure: "DROP TRIGGER \(SQLText.name(trigger));")
         }
     }
 

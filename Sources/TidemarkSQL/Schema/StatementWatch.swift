@@ -55,8 +55,7 @@ final class StatementWatch {
                 )
                 return watch.permits(event) ? SQLITE_OK : SQLITE_DENY
             },
-            context
-        )
+            context)
         sqlite3_progress_handler(
             connection,
             Self.stepsMax,
@@ -66,8 +65,7 @@ final class StatementWatch {
                 if case .open = watch.mode { return 0 }
                 return 1
             },
-            context
-        )
+            context)
     }
 
     /// The virtual machine steps after which SQLite stops a statement of an untrusted source.

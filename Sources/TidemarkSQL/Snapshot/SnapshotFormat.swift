@@ -46,8 +46,7 @@ package enum SnapshotFormat {
             arguments: [
                 version, header.zone, header.epoch, header.revision, header.schema, header.fingerprint, header.since,
                 header.time,
-            ]
-        )
+            ])
         guard header.since != nil else { return }
         try db.execute(sql: "CREATE TABLE \(deletedTable) (tbl, key)")
     }

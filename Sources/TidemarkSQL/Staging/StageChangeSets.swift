@@ -36,8 +36,7 @@ package struct ChangeSetStaging {
             INSERT INTO temp.tidemark_staged (ord, tbl, operation, key, attributes, base, old_key)
             VALUES (?, ?, ?, ?, ?, ?, ?)
             """,
-            in: db
-        )
+            in: db)
         let insertValue = try BoundStatement(
             "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)", in: db)
         let insertDelta = try BoundStatement(

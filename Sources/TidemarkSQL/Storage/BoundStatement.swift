@@ -45,8 +45,7 @@ package struct BoundStatement {
             throw DatabaseError(
                 resultCode: ResultCode(rawValue: sqlite3_extended_errcode(db.sqliteConnection)),
                 message: String(cString: sqlite3_errmsg(db.sqliteConnection)),
-                sql: sql
-            )
+                sql: sql)
         }
     }
 

@@ -35,8 +35,7 @@ package enum ChangeSetJSON {
                         FROM (SELECT * FROM (\(sql)) ORDER BY length(key), key)) AS json
                     FROM \(sets)
                     """),
-            arguments: arguments
-        )
+            arguments: arguments)
         return try rows.compactMap { row in
             try (row.value(1) as String?).map { try (row.value(0), Part(table: table.name, json: $0)) }
         }

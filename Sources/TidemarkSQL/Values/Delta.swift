@@ -48,7 +48,6 @@ package enum Delta {
                     JOIN temp.tidemark_staged_delta AS delta ON delta.rec = \(StagingTables.cells(of: "staged"))
                     WHERE staged.ord = ?1 AND staged.tbl = ?2
                     """),
-            arguments: [ord, table]
-        )
+            arguments: [ord, table])
     }
 }

@@ -38,8 +38,7 @@ enum ErrorAnswer {
                 metadata: [
                     "method": "\(request.method)", "route": "\(RouteTable.route(context.endpointPath))",
                     "error": "\(error)",
-                ]
-            )
+                ])
             let error = defect(context)
             return try await response(Problem(error), headers: [:], request: request, context: context)
         }

@@ -25,8 +25,7 @@ struct CrossOrigin {
             headers: [
                 .accessControlAllowMethods: Self.methods, .accessControlAllowHeaders: Self.requestHeaders,
                 .accessControlMaxAge: "\(Self.preflightSeconds)", .cacheControl: "no-store",
-            ]
-        )
+            ])
         response.headers[.accessControlAllowOrigin] = origin
         Self.vary(&response)
         return response

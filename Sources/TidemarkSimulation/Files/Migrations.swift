@@ -118,8 +118,7 @@ enum Migrations {
                     let columns = table.columns.map { ($0, table.defaults[$0] ?? "null") }
                     return (table.name, Cells(uniqueKeysWithValues: columns))
                 }
-            )
-        )
+            ))
     }
 
     /// The first name of each renamed column, by table and later name.

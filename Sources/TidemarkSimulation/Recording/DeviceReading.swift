@@ -81,8 +81,7 @@ struct DeviceReading {
             captured: captured,
             resolved: resolved,
             fit: fit,
-            wall: wall
-        )
+            wall: wall)
     }
 
     // MARK: Queues
@@ -133,8 +132,7 @@ struct DeviceReading {
                         base: Int64(change[5].text))
                 },
                 wire: row[2].isNull ? nil : row[2].text,
-                time: Int64(row[3].text) ?? 0
-            )
+                time: Int64(row[3].text) ?? 0)
         }
     }
 
@@ -150,8 +148,7 @@ struct DeviceReading {
                         theirs: record[6].cells(of: record[1].text))
                 },
                 reasons: row[1].text,
-                isOverruled: row[2].text == "overruled"
-            )
+                isOverruled: row[2].text == "overruled")
         }
     }
 }

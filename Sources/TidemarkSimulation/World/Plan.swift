@@ -77,8 +77,7 @@ struct Plan {
             mix([.latest, .columns, .lastWriter, .latest, .reject]).merging([
                 "player.name": .lastWriter, "player.score": .latest,
             ]) { $1 },
-            table: .columns
-        ),
+            table: .columns),
     ]
 
     /// Mixes for the tables of ``Shapes``.

@@ -348,8 +348,7 @@ final class SimulatedServer {
                         $0, sql: "SELECT \(Recorder.body) FROM tidemark_revision AS log_entry WHERE revision > ?",
                         arguments: [before])
                 }
-            )
-        )
+            ))
         journal.add(.snapshot)
     }
 

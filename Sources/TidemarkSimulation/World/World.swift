@@ -95,8 +95,7 @@ final class World {
             // Otherwise the server sends no times.
             tellsTime: plan.policies.values.contains(.latest),
             migrates: options.profile.migrates,
-            ledger: options.profile.followsFates ? FateLedger() : nil
-        )
+            ledger: options.profile.followsFates ? FateLedger() : nil)
         let version = options.profile.firstVersion
         let pair = try templates.pair(plan.policies, version: version)
         try pair.zone.fill(SimulatedServer.fileName, in: storage)
