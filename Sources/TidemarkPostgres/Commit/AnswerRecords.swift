@@ -55,20 +55,18 @@ extension PostgresTransaction {
 
     private static func contendedSQL(_ table: PostgresTable, _ sent: SentRows) -> String {
         """
-        SELECT change.number, app_row.tableoid IS NOT NULL,
-            CASE WHEN app_row.tableoid IS NOT NULL AND change.operation <> 'delete'
+        SELECT sent.number, app_row.tableoid IS NOT NULL,
+            CASE WHEN app_row.tableoid IS NOT NULL AND sent.operation <> 'delete'
                 THEN \(table.rowJSON("app_row")) END
-        FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
-            WITH ORDINALITY AS change (number, base, operation, key, n)
-        JOIN \(sent.derivedTable(6)) ON sent.n = change.n - 1
+        FROM \(sent.derivedTable(["number": "bigint", "base": "bigint", "operation": "text", "key": "text"]))
         LEFT JOIN \(table.name) AS app_row ON \(SentRows.matches(table, "app_row"))
-        WHERE CASE change.operation
+        WHERE CASE sent.operation
             WHEN 'create' THEN app_row.tableoid IS NOT NULL
             ELSE app_row.tableoid IS NULL OR EXISTS (
                 SELECT 1
                 FROM tidemark.log AS log_entry
-                WHERE log_entry.zone = $1 AND log_entry.tbl = \(table.literal) AND log_entry.key = change.key
-                    AND log_entry.revision > change.base) END
+                WHERE log_entry.zone = $1 AND log_entry.tbl = \(table.literal) AND log_entry.key = sent.key
+                    AND log_entry.revision > sent.base) END
         """
     }
 
@@ -143,19 +141,18 @@ extension PostgresTransaction {
         let sameValues = places.map { place, column in
             let fill = table.defaults[column.name].map { "(\($0))::\(table.type(column.name))" } ?? "NULL"
             let otherwise =
-                "CASE WHEN change.operation = 'create' THEN \(fill) ELSE \(table.column(column.name, "own_row")) END"
+                "CASE WHEN sent.operation = 'create' THEN \(fill) ELSE \(table.column(column.name, "own_row")) END"
             let value = sent.value(place, otherwise: otherwise, key: table.table.key.firstIndex(of: column.name))
             return "\(table.column(column.name, "app_row")) = \(value)"
         }
         let keys = try pg.query(
             """
             SELECT DISTINCT \(table.keyJSON("app_row"))
-            FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS change (operation, key, n)
-            JOIN \(sent.derivedTable(4)) ON sent.n = change.n - 1
+            FROM \(sent.derivedTable(["operation": "text", "key": "text"]))
             LEFT JOIN \(table.name) AS own_row ON \(SentRows.matches(table, "own_row"))
             JOIN \(table.name) AS app_row
                 ON \(([table.inZone("app_row")] + sameValues).joined(separator: " AND "))
-            WHERE $1::text IS NOT NULL AND \(table.keyJSON("app_row")) <> change.key
+            WHERE $1::text IS NOT NULL AND \(table.keyJSON("app_row")) <> sent.key
             """,
             [
                 zone, PostgresArray.quoted(taking.map(\.operation.rawValue)),

@@ -62,10 +62,13 @@ struct SentRows {
 
     // MARK: SQL
 
-    /// The derived table, whose arrays are the parameters from `first` on.
-    func derivedTable(_ first: Int = 2) -> String {
-        var names = ["n"] + keys.indices.map { "k\($0)" }
-        var types = ["bigint"] + keys.map { _ in "text" }
+    /// The derived table, whose arrays are the parameters from `first` on: those of `further` columns, by name and type,
+    /// then its own.
+    ///
+    /// A second derived table would cost a comparison for each pair of rows.
+    func derivedTable(_ further: KeyValuePairs<String, String> = [:], first: Int = 2) -> String {
+        var names = further.map(\.key) + ["n"] + keys.indices.map { "k\($0)" }
+        var types = further.map(\.value) + ["bigint"] + keys.map { _ in "text" }
         for place in setColumns {
             names.append("c\(place)")
             types.append("text")

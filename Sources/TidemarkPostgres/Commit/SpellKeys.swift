@@ -75,11 +75,10 @@ extension PostgresTransaction {
             """
             SELECT spelled.n, coalesce(spelled.stored, spelled.canonical)
             FROM (
-                SELECT sent.n, change.key, change.operation, \(canonical) AS canonical,
+                SELECT sent.n, sent.key, sent.operation, \(canonical) AS canonical,
                     CASE WHEN app_row.tableoid IS NOT NULL THEN \(table.keyJSON("app_row")) END AS stored,
                     \(respelled.isEmpty ? "false" : "(\(respelled.joined(separator: " OR ")))") AS is_respelled
-                FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS change (key, operation, n)
-                JOIN \(sent.derivedTable(4)) ON sent.n = change.n - 1
+                FROM \(sent.derivedTable(["key": "text", "operation": "text"]))
                 LEFT JOIN \(table.name) AS app_row ON \(SentRows.matches(table, "app_row"))
                 WHERE $1::text IS NOT NULL
             ) AS spelled

@@ -57,7 +57,7 @@ struct ImportRows {
             """
             INSERT INTO \(table.name) (\(SQLText.names(table.table.key + columns.map(\.name)))) OVERRIDING SYSTEM VALUE
             SELECT \((keys + values).joined(separator: ", "))
-            FROM \(batch.derivedTable(1))
+            FROM \(batch.derivedTable(first: 1))
             """,
             batch.parameters())
         batch = SentRows(table)
