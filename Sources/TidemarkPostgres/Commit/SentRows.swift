@@ -62,8 +62,8 @@ struct SentRows {
 
     // MARK: SQL
 
-    /// The derived table, whose arrays are the parameters from `first` on: those of `further` columns, by name and type,
-    /// then its own.
+    /// The derived table, whose arrays are the parameters from `first` on: those of `further` columns, by name and
+    /// type, then its own.
     ///
     /// A second derived table would cost a comparison for each pair of rows.
     func derivedTable(_ further: KeyValuePairs<String, String> = [:], first: Int = 2) -> String {
