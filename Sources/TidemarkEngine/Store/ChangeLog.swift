@@ -232,27 +232,28 @@ private enum ChangeSetSQL {
             {(SELECT sum(length(piece.text)) FROM main.tidemark_revision_rest AS piece
                 WHERE piece.revision = entry.revision)|NULL} AS rest,
             coalesce(
-                nullif(previous_entry.chain, ''),
+                nullif((SELECT previous.chain FROM {revision} AS previous
+                    WHERE {here previous} AND previous.revision = entry.revision - 1), ''),
                 CASE WHEN entry.revision - 1 <= (SELECT adopted FROM {zone} WHERE {here}) THEN '' END) AS previous,
-            stored.fingerprint, \(own)
+            (SELECT stored.fingerprint FROM {fingerprint} AS stored
+                WHERE {here stored} AND stored.revision = entry.revision AND stored.shape = $2) AS fingerprint,
+            \(own)
         FROM \(source)
-        LEFT JOIN {revision} AS previous_entry
-            ON {here previous_entry} AND previous_entry.revision = entry.revision - 1
-        LEFT JOIN {fingerprint} AS stored
-            ON {here stored} AND stored.revision = entry.revision AND stored.shape = $2
         \(condition)
         """
     }
 
     /// With the copies of their author `$3`.
     private static let missedEntries = entries(
-        own: "own.body AS whole, own.ids",
+        own: "\(own("body")) AS whole, \(own("ids")) AS ids",
         where: """
-            LEFT JOIN {verdict} AS own ON {here own} AND own.id = entry.id AND own.device = $3
             WHERE {here entry} AND entry.revision > $4 AND entry.revision <= $5
             ORDER BY entry.revision
             LIMIT $6
             """)
+    private static func own(_ column: String) -> String {
+        "(SELECT own.\(column) FROM {verdict} AS own WHERE {here own} AND own.id = entry.id AND own.device = $3)"
+    }
     /// PostgreSQL sends of the row that exceeds the bytes only the length, unless it is the first and wanted anyway.
     static let missed = BookStatement(
         sqlite: missedEntries,
