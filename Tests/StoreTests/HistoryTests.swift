@@ -66,6 +66,21 @@ import TidemarkEngine
         #expect(text.contains(#""operation":"create","before":null"#), "\(text)")
     }
 
+    @Test(arguments: Store.all) func `a record of key columns alone is created, deleted and created again`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, "CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL)")
+        for operation in ["create", "delete", "create", "delete"] {
+            let revision = try await zone.revision()
+            let attributes = operation == "create" ? #","attributes":{"a":{}}"# : ""
+            let answer = try await zone.sync(at: revision, #"{"tag":{"\#(operation)":["a"]\#(attributes)}}"#)
+            #expect(answer.changeSets.last?.isConflict == false)
+        }
+        let text = try await Self.history(zone, "tag", #""a""#)
+        #expect(text.ranges(of: #""before":{},"after":null"#).count == 2, "\(text)")
+        #expect(text.ranges(of: #""before":null,"after":{}"#).count == 2, "\(text)")
+    }
+
     @Test(arguments: Store.all) func `a composite key with a comma in it has its history`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         try await Self.update(zone, "seat", #"["a,b",7]"#, #"{"guest":"Ben"}"#)

@@ -5,7 +5,7 @@ public protocol AccountReader: Sendable {
     /// Returns a user's account.
     func account(of user: String) async throws -> Account
 
-    /// Returns whether a token is still good and this user, who has it, admitted; this is no use of the token.
+    /// Returns whether the server still accepts a token and admits its user; the server does not count it as a use.
     func isSignedIn(_ user: String, token: String?) async throws -> Bool
 
     /// Revokes the tokens of a user's device.

@@ -88,7 +88,7 @@ package struct RecordHistory {
         var known: [String: String] = [:]
         var settled: Set<String> = []
         var last = revision
-        while settled.count < table.valueColumns.count, laterMax > 0 {
+        repeat {
             let entries = try reader.history(of: key, in: table, after: last, limit: Self.entriesMax)
             laterMax -= max(10, entries.count)
             for entry in entries {
@@ -103,7 +103,7 @@ package struct RecordHistory {
                 return later.filter { !settled.contains($0.key) }.merging(known) { $1 }
             }
             last = entries[entries.count - 1].revision
-        }
+        } while settled.count < table.valueColumns.count && laterMax > 0
         return known
     }
 
