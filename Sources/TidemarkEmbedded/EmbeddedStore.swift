@@ -172,10 +172,10 @@ public final class EmbeddedStore: SyncService {
         let file = file
         let (schema, hash) = try await file.committing { _, current in (current.schema, current.hash) }
         // A zone that an outside write has stopped has a digest, too.
-        let state = try await file.reading { try FileReader($0, schema: schema, hash: hash).state }
+        let state = try await file.reading { try FileReader($0, schema: schema, hash: hash, for: access).state }
         let digest = try await digests.digest(of: zone, at: state) {
             try await file.reading { db in
-                let state = try FileReader(db, schema: schema, hash: hash).state
+                let state = try FileReader(db, schema: schema, hash: hash, for: access).state
                 return try Digest.compute(db, schema: schema, zone: zone, revision: state.revision)
             }
         }
@@ -189,7 +189,7 @@ public final class EmbeddedStore: SyncService {
         return try await places.run(for: .init(access)) {
             try await file.readingZone { db, served in
                 try ReadingDeadline.run(db) {
-                    try question.ask(FileReader(db, schema: served.schema, hash: served.hash))
+                    try question.ask(FileReader(db, schema: served.schema, hash: served.hash, for: access))
                 }
             }
         }

@@ -190,7 +190,7 @@ public final class PostgresStore: SyncService {
         let places = places
         let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
         for _ in 0..<ZoneConnections.attemptsMax {
-            let state = try await zones.read(zone, ZoneQuestion { $0.state })
+            let state = try await zones.read(access, ZoneQuestion { $0.state })
             let digest = try await digests.digest(of: zone, at: state) {
                 defer { removeIfThere(path) }
                 return try await places.run(for: .maker) {
@@ -206,7 +206,7 @@ public final class PostgresStore: SyncService {
 
     /// Answers a question about a zone in one read transaction, beside its commits.
     public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
-        try await places.run(for: .init(access)) { [zones] in try await zones.read(access.zone, question) }
+        try await places.run(for: .init(access)) { [zones] in try await zones.read(access, question) }
     }
 
     /// Writes the contacts of all zones' devices.

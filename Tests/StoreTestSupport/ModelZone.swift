@@ -12,7 +12,6 @@ package final class ModelZone: CommitTransaction, FileBooks {
     package typealias Rows = [RecordID: [Value]]
 
     package let db: Database
-    package let ways: ZoneWays
     package let books: BookState
     package private(set) var content: Rows
 
@@ -20,8 +19,7 @@ package final class ModelZone: CommitTransaction, FileBooks {
     package init(_ db: Database, _ content: Rows, ways: ZoneWays, hash: String) {
         self.db = db
         self.content = content
-        self.ways = ways
-        books = BookState(schema: hash)
+        books = BookState(schema: hash, ways: ways)
     }
 
     package func absorbOutsideChanges() throws {}

@@ -117,7 +117,7 @@ package final class Zone: Sendable {
 
     /// The last revision that the server committed before a time, in milliseconds since 1970.
     package func lastRevision(committedBefore time: Int64) async throws -> Int64 {
-        try await service.read(.local("main"), ZoneQuestion { try $0.lastRevision(before: time) })
+        try await service.read(.local("main"), ZoneQuestion { try $0.log.lastRevision(before: time) })
     }
 
     /// The state that a refused request must not change.

@@ -101,7 +101,7 @@ import TidemarkTestSupport
         let since = try #require(pages.first?.since)
         #expect(pages.allSatisfy { $0.since == since })
         let changed = try await zone.ask { reader in
-            try reader.entries(after: LogPosition(revision: since), limit: 1_000).map(\.key)
+            try reader.log.entries(after: LogPosition(revision: since), limit: 1_000).map(\.key)
         }
         let now = try await zone.page("tables/spot?limit=1000").records
         let current = Dictionary(uniqueKeysWithValues: now.map { ($0["$key"] as? String ?? "", SortedRow.text($0)) })

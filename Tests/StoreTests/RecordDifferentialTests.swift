@@ -92,20 +92,21 @@ import TidemarkTestSupport
     /// What both stores say about their logs.
     private static func log(of zone: Zone) async throws -> [String] {
         try await zone.ask { reader in
-            let entries = try reader.entries(after: LogPosition(revision: 0), limit: 100)
+            let entries = try reader.log.entries(after: LogPosition(revision: 0), limit: 100)
             let half = try entries.dropFirst(entries.count / 2).first.map {
-                try reader.entries(after: LogPosition(revision: $0.revision, table: $0.table, key: $0.key), limit: 3)
+                try reader.log.entries(
+                    after: LogPosition(revision: $0.revision, table: $0.table, key: $0.key), limit: 3)
             }
             let player = try reader.schema.table("player")
             let revisions =
-                try reader.revisions(before: 100, table: nil, author: nil, limit: 3)
-                + reader.revisions(before: 4, table: "player", author: "d", limit: 3)
+                try reader.log.revisions(before: 100, table: nil, author: nil, limit: 3)
+                + reader.log.revisions(before: 4, table: "player", author: "d", limit: 3)
             return [
-                "\(entries)", "\(half ?? [])", "\(try reader.history(of: "1", in: player, before: 100, limit: 2))",
+                "\(entries)", "\(half ?? [])", "\(try reader.log.history(of: "1", in: player, before: 100, limit: 2))",
                 "\(revisions.map { "\($0.revision) \($0.device ?? "-") \($0.tables.sorted { $0.key < $1.key })" })",
-                "\(try reader.changeSets(of: [2], bytesMax: 1 << 20)[2] ?? "-")", "\(try reader.devices())",
+                "\(try reader.log.changeSet(of: 2) ?? "-")", "\(try reader.devices())",
                 "\(try reader.estimate(player))",
-                "\(try reader.refusals(before: .max, limit: 5))",
+                "\(try reader.log.refusals(before: .max, limit: 5))",
             ]
         }
     }

@@ -154,7 +154,7 @@ import TidemarkEngine
         try await zone.writeOutside("UPDATE team SET name = 'grün' WHERE id = 2")
         let entries = try await zone.ask { reader in
             let team = try reader.schema.table("team")
-            return try reader.history(of: "1", in: team, before: .max, limit: 9).map(\.revision)
+            return try reader.log.history(of: "1", in: team, before: .max, limit: 9).map(\.revision)
         }
         #expect(entries == [2])
     }

@@ -81,10 +81,11 @@ extension ZoneContractTests {
             return try zone.head().chain
         }
         let (head, missed, isLimited) = try await zone.transaction { zone in
-            (
+            let log = LogReader(zone, for: .local("main"))
+            return (
                 try zone.head(),
-                try zone.catchUp(MissedRevisions(after: 1, through: 2, limit: 9, bytesMax: 1 << 20)),
-                try zone.catchUp(MissedRevisions(after: 0, through: 2, limit: 1, bytesMax: 1 << 20)).hasMore
+                try log.catchUp(MissedRevisions(after: 1, through: 2, limit: 9, bytesMax: 1 << 20)),
+                try log.catchUp(MissedRevisions(after: 0, through: 2, limit: 1, bytesMax: 1 << 20)).hasMore
             )
         }
         #expect(head.state.revision == 2 && head.state.time == Self.time)

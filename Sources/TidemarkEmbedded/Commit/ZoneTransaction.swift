@@ -6,7 +6,6 @@ import TidemarkSQL
 /// The server engine's view of one immediate transaction on a zone's SQLite file, with `foreign_keys` on.
 package final class ZoneTransaction: CommitTransaction, FileBooks {
     package let db: Database
-    package let ways: ZoneWays
     package let now: Int64
     package let books: BookState
 
@@ -15,9 +14,8 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
     /// `now` is the server's wall clock, in milliseconds since 1970.
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         self.db = db
-        ways = ZoneWays(ofFile: schema)
         self.now = now
-        books = BookState(schema: try hash ?? SchemaText.hash(schema))
+        books = BookState(schema: try hash ?? SchemaText.hash(schema), ways: ZoneWays(ofFile: schema))
     }
 
     /// Reads the latest revision twice: from the zone's row and from its log.

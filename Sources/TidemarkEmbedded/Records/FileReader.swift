@@ -6,19 +6,19 @@ import TidemarkSQL
 
 /// A zone's file at one revision, for clients without rows.
 package struct FileReader: ZoneReader, FileBooks {
-    package let ways: ZoneWays
+    package let access: ZoneAccess
     package let books: BookState
     private let zone: FileRows
 
     package var db: Database { zone.db }
 
     /// Wraps a connection in a read transaction, with the engine's functions; `hash` is the schema's.
-    package init(_ db: Database, schema: SyncSchema, hash: String) throws {
+    package init(_ db: Database, schema: SyncSchema, hash: String, for access: ZoneAccess) throws {
+        self.access = access
         zone = FileRows(db, schema: schema)
         let head = try FileConnection(db).head(schema: hash, layout: schema.fingerprintLayout)
         guard let head else { throw ZoneTransaction.notAZone }
-        books = BookState(head)
-        ways = ZoneWays(ofFile: schema)
+        books = BookState(head, ways: ZoneWays(ofFile: schema))
     }
 
     package func tableRows(_ question: TableQuestion) throws -> TableAnswer { try zone.answer(question) }

@@ -120,7 +120,8 @@ extension GroupRun {
             try PlanWrites(zone: zone, state: start).find(&writes, hasVerdict: hasVerdict)
             incoming.writes = writes
         }
-        let missed = try sync.catchUp(request, at: start, through: ledger.state.revision, in: zone)
+        let missed = try sync.catchUp(
+            request, for: incoming.access, at: start, through: ledger.state.revision, in: zone)
         var clock = HybridClock(last: start.time)
         return Turn(
             incoming: incoming,
@@ -150,7 +151,7 @@ extension GroupRun {
                 fix: "Give every change set 128 new random bits as its id.")
         }
         turn.outcomes[index] = SyncHandler.Outcome(body: nil, revision: verdict.revision, storedVerdict: verdict)
-        if let revision = verdict.revision { turn.accepted.append(revision) }
+        if let revision = verdict.revision { turn.accepted.insert(revision) }
         return true
     }
 
@@ -160,9 +161,9 @@ extension GroupRun {
         run.time = max(run.time, decided.stamp.time)
         if let id = decided.envelope.id {
             run.ids.insert(id)
-            turn.ancestors[id] = decided.ancestors + [decided.revision]
+            turn.ancestors[id] = decided.ancestors
         }
-        turn.accepted.append(decided.revision)
+        turn.accepted.insert(decided.revision)
         turn.addedCount += 1
         for assigned in decided.permanentIDs { turn.ids[assigned.name] = assigned.id }
     }
@@ -170,7 +171,7 @@ extension GroupRun {
     /// Takes a change set that was not written out of its turn.
     func withdraw(_ decided: BuildRevision.Decided, from turn: inout Turn) {
         if let id = decided.envelope.id { turn.ancestors[id] = nil }
-        turn.accepted.removeAll { $0 == decided.revision }
+        turn.accepted.remove(contentsOf: decided.revision..<decided.revision + 1)
         turn.addedCount -= 1
         for assigned in decided.permanentIDs { turn.ids[assigned.name] = nil }
     }

@@ -14,8 +14,9 @@ struct BuildRevision {
         var overrulings: [Overruling] = []
         let base: Int64
         /// The revisions of the author's own earlier change sets.
-        let seen: Set<Int64>
-        let ancestors: [Int64]
+        let seen: RangeSet<Int64>
+        /// Those of its ancestors that came in earlier requests.
+        let ancestors: RangeSet<Int64>
     }
 
     let decided: Decided

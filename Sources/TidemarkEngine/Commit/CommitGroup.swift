@@ -75,6 +75,8 @@ struct Incoming {
 }
 
 /// A request whose change sets are being decided.
+///
+/// Each of 10,000 change sets keeps the revisions of all earlier ones: as ranges, which are few.
 struct Turn {
     let incoming: Incoming
     let place: Int
@@ -86,10 +88,10 @@ struct Turn {
     let stamps: [Stamp]
     var outcomes: [SyncHandler.Outcome?]
     /// The revisions of its own change sets.
-    var accepted: [Int64] = []
+    var accepted = RangeSet<Int64>()
     var addedCount: Int64 = 0
-    /// The revisions of each change set of this request and of its ancestors, by id.
-    var ancestors: [String: [Int64]] = [:]
+    /// The revisions of ancestors that came in earlier requests, by the ids of the change sets of this one.
+    var ancestors: [String: RangeSet<Int64>] = [:]
     /// The permanent ids of its temporary ones.
     var ids: [TemporaryName: Int64]
 

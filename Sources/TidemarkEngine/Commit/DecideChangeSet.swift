@@ -35,13 +35,12 @@ extension GroupRun {
         }
         var changeSet = turn.incoming.changeSets[index]
         let permanentIDs = try identities.assign(to: changeSet, known: turn.ids) { try takeID(of: $0) }
-        var ids = turn.ids
-        for assigned in permanentIDs { ids[assigned.name] = assigned.id }
-        try identities.rename(&changeSet, ids, requiresAll: true)
+        let newIDs = Dictionary(permanentIDs.map { ($0.name, $0.id) }) { $1 }
+        try identities.rename(&changeSet, requiresAll: true) { newIDs[$0] ?? turn.ids[$0] }
         guard run.footprint.isSeparate(changeSet), run.isEmpty || !mayRespell(changeSet) else { throw NotSeparate() }
         try spell(&changeSet)
-        let own = ancestry.revisions + turn.accepted
-        let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : Set(own)
+        let own = ancestry.revisions.union(turn.accepted)
+        let seen = planted(PlantedBug.forgetsOwnCommits) ? RangeSet() : own
         let stamp = turn.stamps[index]
         let overrulings: [Overruling]
         do {
@@ -64,12 +63,13 @@ extension GroupRun {
     /// Returns the ancestors of a change set; some may not be written yet.
     private func ancestry(of after: [String], _ turn: Turn) throws -> Ancestry {
         guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else {
-            return Ancestry(revisions: [], isRefused: false)
+            return Ancestry()
         }
         let written = after.filter { turn.ancestors[$0] == nil }
-        let older = written.isEmpty ? Ancestry(revisions: [], isRefused: false) : try zone.ancestry(of: written)
+        let older = written.isEmpty ? Ancestry() : try zone.ancestry(of: written)
         return Ancestry(
-            revisions: after.flatMap { turn.ancestors[$0] ?? [] } + older.revisions, isRefused: older.isRefused)
+            revisions: after.compactMap { turn.ancestors[$0] }.reduce(older.revisions) { $0.union($1) },
+            isRefused: older.isRefused)
     }
 
     private mutating func takeID(of table: Int) throws -> Int64 {
@@ -163,7 +163,7 @@ extension GroupRun {
     /// texts they would differ from the server's values. A value of an update that is only spelled in another way than
     /// the value at the author's base is no edit: written, it would undo another author's change.
     private func spellValues(
-        in changeSet: inout PendingChangeSet, _ contended: [Int: ContendedRecord], seen: Set<Int64>
+        in changeSet: inout PendingChangeSet, _ contended: [Int: ContendedRecord], seen: RangeSet<Int64>
     ) throws {
         var places: [(index: Int, place: Int, column: String)] = []
         var values: [ColumnValue] = []
@@ -193,7 +193,8 @@ extension GroupRun {
 
     // MARK: Contentions
 
-    private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: Set<Int64>, stamp: Stamp) throws
+    private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: RangeSet<Int64>, stamp: Stamp)
+        throws
         -> [Contention]
     {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
@@ -257,7 +258,7 @@ extension GroupRun {
 extension ContendedRecord {
     /// Returns the hash of the value that the first unseen change of a column replaced, which is the author's; nil if
     /// the log does not tell: compaction can have removed changes before that entry.
-    fileprivate func replaced(_ column: String, unless seen: Set<Int64>) -> String? {
+    fileprivate func replaced(_ column: String, unless seen: RangeSet<Int64>) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
         let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
         let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
@@ -274,7 +275,7 @@ extension PendingChangeSet {
 struct FindContentions {
     let schema: SyncSchema
     /// The revisions of the author's own earlier change sets.
-    let seen: Set<Int64>
+    let seen: RangeSet<Int64>
 
     /// Returns changes with their bases, by index, but for new records with a fresh id, which nobody else knows.
     static func based(_ changeSet: PendingChangeSet, base: Int64, in schema: SyncSchema) -> [Int: BasedChange] {

@@ -169,15 +169,15 @@ package struct Identities {
         return assigned
     }
 
-    /// Replaces temporary ids; throws ``Violation`` when one is unknown, or a record is named twice.
+    /// Replaces temporary ids by `id`; throws ``Violation`` when one is unknown, or a record is named twice.
     ///
     /// Without `requiresAll` unknown ids stay, as in the answer to a refused change set.
-    func rename(_ changeSet: inout PendingChangeSet, _ ids: [TemporaryName: Int64], requiresAll: Bool) throws {
+    func rename(_ changeSet: inout PendingChangeSet, requiresAll: Bool, by id: (TemporaryName) -> Int64?) throws {
         var hasRenamed = false
         for index in changeSet.records.indices {
             let record = changeSet.records[index]
             if let name = temporaryKey(record) {
-                if let id = ids[name] {
+                if let id = id(name) {
                     changeSet.records[index].authorsKey = record.key
                     changeSet.records[index].key = String(id)
                     hasRenamed = true
@@ -185,16 +185,16 @@ package struct Identities {
                     throw unknown(record, column: nil)
                 }
             }
-            if try renameKey(&changeSet.records[index], ids, requiresAll: requiresAll) { hasRenamed = true }
+            if try renameKey(&changeSet.records[index], requiresAll: requiresAll, by: id) { hasRenamed = true }
             for (place, names) in references(of: record, in: changeSet) {
-                if let id = names.lazy.compactMap({ ids[$0] }).first {
+                if let id = names.lazy.compactMap(id).first {
                     changeSet.replace(at: place, by: .integer(id))
                 } else if requiresAll {
                     throw unknown(record, column: changeSet.changeSet.values[place].column.name)
                 }
             }
             for stray in strays(of: record, in: changeSet) {
-                guard let id = stray.names.lazy.compactMap({ ids[$0] }).first else { continue }
+                guard let id = stray.names.lazy.compactMap(id).first else { continue }
                 changeSet.replace(at: stray.place, by: stray.isText ? .text(String(id)) : .integer(id))
             }
         }
@@ -205,15 +205,15 @@ package struct Identities {
     }
 
     /// Replaces the temporary ids in a composite key.
-    private func renameKey(_ record: inout PendingChangeSet.Record, _ ids: [TemporaryName: Int64], requiresAll: Bool)
-        throws -> Bool
-    {
+    private func renameKey(
+        _ record: inout PendingChangeSet.Record, requiresAll: Bool, by id: (TemporaryName) -> Int64?
+    ) throws -> Bool {
         let references = keyReferences(of: record)
         guard !references.isEmpty else { return false }
         var parts = Value.parts(ofKey: record.key)
         var hasRenamed = false
         for (part, names) in references {
-            if let id = names.lazy.compactMap({ ids[$0] }).first {
+            if let id = names.lazy.compactMap(id).first {
                 parts[part] = .integer(id)
                 hasRenamed = true
             } else if requiresAll {

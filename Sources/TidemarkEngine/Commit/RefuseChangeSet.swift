@@ -10,7 +10,8 @@ extension GroupRun {
         let request = turn.request
         let envelope = request.changeSets[index]
         var changeSet = turn.incoming.changeSets[index]
-        do { try identities.rename(&changeSet, turn.ids, requiresAll: false) } catch Violation.refusal(let error) {
+        do { try identities.rename(&changeSet, requiresAll: false) { turn.ids[$0] } } catch Violation.refusal(let error)
+        {
             throw error
         }
         try spell(&changeSet)

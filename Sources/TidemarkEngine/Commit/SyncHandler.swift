@@ -66,16 +66,17 @@ package struct SyncHandler: Sendable {
     ///
     /// Such a device takes a delta instead: its size depends on the number of changed records, not
     /// of changes. No change set has been judged yet; the device sends them again after the delta.
-    func catchUp(_ request: SyncRequest, at zone: ZoneState, through end: Int64, in transaction: some CommitTransaction)
-        throws -> CatchUp
-    {
+    func catchUp(
+        _ request: SyncRequest, for access: ZoneAccess, at zone: ZoneState, through end: Int64,
+        in transaction: some CommitTransaction
+    ) throws -> CatchUp {
         guard request.echo != nil, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
         let takesDelta = request.takesDelta && request.limit == nil && request.schema == zone.schema
         let bytesMax = takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
         let limit = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
-        let missed = try transaction.catchUp(
+        let missed = try LogReader(transaction, for: access).catchUp(
             MissedRevisions(
                 after: request.maxRevision, through: end, limit: limit, bytesMax: bytesMax, bringsFirst: !takesDelta,
                 device: request.isSettled ? nil : request.device))

@@ -260,6 +260,4 @@ package struct SyncTally: Hashable, Sendable {
     package var repeats = 0
     /// How many revisions the device was behind the zone; nil for a question.
     package var lag: Int64?
-
-    package init() {}
 }

@@ -73,8 +73,6 @@ package final class Pulls: Sendable {
         return try await answer(to: nil, zone: base.zone) { $0.change(after: base, at: $1, limits: limits) }
     }
 
-    // MARK: Private
-
     /// Answers from memory, after loading missing revisions.
     private func answer<Answer>(
         to device: String?, zone: String, _ judge: (RecentChangeSets, ZoneHead) -> FromMemory<Answer>

@@ -92,8 +92,6 @@ package struct RecentChangeSets: Sendable {
         return entries[index(revision)].chain
     }
 
-    // MARK: Private
-
     private var range: ClosedRange<Int64>? {
         guard let first = entries.first, let last = entries.last else { return nil }
         return first.revision...last.revision

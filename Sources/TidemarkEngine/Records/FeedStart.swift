@@ -33,7 +33,7 @@ package struct FeedStart {
     private func read(_ text: String) throws -> LogPosition {
         if let revision = Int64(text), revision >= 0 { return LogPosition(revision: revision) }
         if let milliseconds = Self.milliseconds(text) {
-            return LogPosition(revision: try reader.lastRevision(before: milliseconds))
+            return LogPosition(revision: try reader.log.lastRevision(before: milliseconds))
         }
         guard let cursor = FeedCursor(text) else {
             throw TidemarkError(

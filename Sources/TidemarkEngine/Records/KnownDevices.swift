@@ -27,6 +27,6 @@ extension DeviceRecord {
             device: contact.device, name: contact.name, user: contact.user,
             revision: max(stored?.revision ?? 0, contact.revision ?? 0),
             firstContact: stored?.firstContact ?? contact.first,
-            lastContact: max(stored?.lastContact ?? 0, contact.last))
+            lastContact: max(stored?.lastContact ?? 0, contact.last), isForgotten: false)
     }
 }

@@ -40,7 +40,7 @@ package struct ListConflicts {
 
     /// The conflicts as JSON.
     package func json(_ query: Query) throws -> String {
-        let refusals = try reader.refusals(before: query.before, limit: query.limit + 1)
+        let refusals = try reader.log.refusals(before: query.before, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)
         let shown = refusals.prefix(query.limit)
         let next = refusals.count > shown.count ? shown.last.map { String($0.number) } : nil

@@ -48,7 +48,7 @@ package struct ListRevisions {
     /// The revisions as JSON.
     package func json(_ query: Query) throws -> String {
         if let table = query.table { _ = try reader.schema.table(table) }
-        let revisions = try reader.revisions(
+        let revisions = try reader.log.revisions(
             before: query.before, table: query.table, author: query.author, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)
         let shown = revisions.prefix(query.limit)
@@ -64,12 +64,12 @@ package struct ListRevisions {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownRecord`` if there is no such revision.
     package func json(_ revision: Int64) throws -> String {
-        guard let record = try reader.revisions([revision]).first else {
+        guard let record = try reader.log.revisions([revision]).first else {
             throw TidemarkError(
                 .unknownRecord, "The zone's log has no such revision.",
                 fix: "GET /revisions lists them, from \(reader.state.revision) downwards.")
         }
-        let changes = try reader.changeSets(of: [revision], bytesMax: ZoneReaderLimits.bytesMax)[revision]
+        let changes = try reader.log.changeSet(of: revision)
         let members = Self.members(of: record, try KnownDevices(reader, contacts: contacts))
         return JSONText.object(members + [("changes", changes ?? "null")])
     }

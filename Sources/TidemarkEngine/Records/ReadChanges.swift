@@ -103,7 +103,7 @@ package struct ReadChanges {
     }
 
     private func part(after start: LogPosition) throws -> Part {
-        let examined = try reader.entries(after: start, limit: ZoneReaderLimits.entriesMax)
+        let examined = try reader.log.entries(after: start, limit: ZoneReaderLimits.entriesMax)
         var entries = withinLimit(examined)
         var candidates = candidates(entries)
         var (rows, unread) = try rows(of: candidates)

@@ -69,7 +69,7 @@ package struct RecordHistory {
         while true {
             let count = min(Self.entriesMax, limit + 1 - entries.count)
             let last = entries.last?.revision ?? revision
-            let found = try reader.history(of: key, in: table, before: last, limit: count)
+            let found = try reader.log.history(of: key, in: table, before: last, limit: count)
             entries += found
             bytes += found.reduce(0) { $0 + ($1.replaced?.utf8.count ?? 0) }
             if entries.count > limit { return (entries.dropLast(), true) }
@@ -89,7 +89,7 @@ package struct RecordHistory {
         var settled: Set<String> = []
         var last = revision
         repeat {
-            let entries = try reader.history(of: key, in: table, after: last, limit: Self.entriesMax)
+            let entries = try reader.log.history(of: key, in: table, after: last, limit: Self.entriesMax)
             laterMax -= max(10, entries.count)
             for entry in entries {
                 guard entry.operation != .create else { return nil }
@@ -108,11 +108,11 @@ package struct RecordHistory {
     }
 
     private func isGone(_ key: String, at revision: Int64) throws -> Bool {
-        try reader.history(of: key, in: table, before: revision + 1, limit: 1).first?.operation == .delete
+        try reader.log.history(of: key, in: table, before: revision + 1, limit: 1).first?.operation == .delete
     }
 
     private func revisions(_ numbers: [Int64]) throws -> [Int64: RevisionRecord] {
-        let records = try reader.revisions(numbers)
+        let records = try reader.log.revisions(numbers)
         return Dictionary(records.map { ($0.revision, $0) }) { first, _ in first }
     }
 

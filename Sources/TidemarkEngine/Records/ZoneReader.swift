@@ -2,9 +2,6 @@ package import TidemarkCore
 
 /// The rows and the history of a zone, in a read transaction or in one that writes.
 package protocol RowReader: BookDatabase {
-    /// The ways of the store with this zone, which it says before any question.
-    var ways: ZoneWays { get }
-
     /// The part of the zone's books that has been read.
     var books: BookState { get }
 
@@ -41,6 +38,9 @@ extension RowReader {
 /// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
 /// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
 package protocol ZoneReader: RowReader {
+    /// The access of the caller who asks.
+    var access: ZoneAccess { get }
+
     /// Counts the rows that a filter selects, up to `max` + 1.
     ///
     /// With `estimates`, the number of more rows is estimated with few reads.
@@ -50,6 +50,9 @@ package protocol ZoneReader: RowReader {
 extension ZoneReader {
     /// The zone's state.
     package var state: ZoneState { books.state }
+
+    /// The zone's log for the caller.
+    package var log: LogReader { LogReader(self, for: access) }
 
     /// Counts the rows that a filter selects, up to `max` + 1.
     func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
@@ -130,20 +133,6 @@ package struct LogRecord: Hashable, Sendable {
     /// Whether compaction has removed other changes of the record near this one.
     package let isMerged: Bool
 
-    /// Creates an entry.
-    package init(
-        revision: Int64, table: String, key: String, operation: Operation, columns: [String], replaced: String? = nil,
-        isMerged: Bool = false
-    ) {
-        self.revision = revision
-        self.table = table
-        self.key = key
-        self.operation = operation
-        self.columns = columns
-        self.replaced = replaced
-        self.isMerged = isMerged
-    }
-
     /// The values of a JSON object whose members stand for columns, by column in canonical JSON.
     static func values(_ object: String?) -> [String: String] {
         let members = object.flatMap { JSONParts.members(of: $0) } ?? []
@@ -158,9 +147,6 @@ package struct RevisionRecord: Hashable, Sendable {
         package var created = 0
         package var updated = 0
         package var deleted = 0
-
-        /// Creates counts of nothing.
-        package init() {}
     }
 
     /// Who made a revision.
@@ -220,20 +206,6 @@ package struct DeviceRecord: Hashable, Sendable {
     package func admits(_ contact: DeviceContact) -> Bool {
         !isForgotten && (user == nil || contact.user == nil || user == contact.user)
     }
-
-    /// Creates a device.
-    package init(
-        device: String, name: String?, user: String?, revision: Int64, firstContact: Int64?, lastContact: Int64?,
-        isForgotten: Bool = false
-    ) {
-        self.isForgotten = isForgotten
-        self.device = device
-        self.name = name
-        self.user = user
-        self.revision = revision
-        self.firstContact = firstContact
-        self.lastContact = lastContact
-    }
 }
 
 /// A refused change set.
@@ -252,17 +224,6 @@ package struct RefusalRecord: Hashable, Sendable {
     package let body: String
     /// The records as the author sent them, JSON; nil if they were too many.
     package let sent: String?
-
-    /// Creates a refusal.
-    package init(number: Int64, id: String, device: String?, decided: Int64, base: Int64, body: String, sent: String?) {
-        self.number = number
-        self.id = id
-        self.device = device
-        self.decided = decided
-        self.base = base
-        self.body = body
-        self.sent = sent
-    }
 }
 
 /// The bounds of one read.

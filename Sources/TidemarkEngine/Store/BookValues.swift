@@ -15,12 +15,19 @@ package final class BookState {
     /// The change sets that the oldest device of the requests misses, by revision.
     var recent: [Int64: (device: String?, body: String)] = [:]
 
-    /// Knows nothing yet.
-    package init(schema: String) { self.schema = schema }
+    /// The ways of the store with the zone, which it says before any question.
+    let ways: ZoneWays
+
+    /// Knows nothing yet; `schema` is the hash of the zone's.
+    package init(schema: String, ways: ZoneWays) {
+        self.schema = schema
+        self.ways = ways
+    }
 
     /// Knows the head.
-    package init(_ head: CommitHead) {
+    package init(_ head: CommitHead, ways: ZoneWays) {
         schema = head.state.schema
+        self.ways = ways
         self.head = head
     }
 
@@ -37,6 +44,8 @@ package final class BookState {
     /// The zone's state; an empty one before it is read.
     var state: ZoneState { head?.state ?? ZoneState(epoch: "", revision: 0, horizon: 0, schema: schema) }
 }
+
+extension RowReader { package var ways: ZoneWays { books.ways } }
 
 /// The state of a zone at the beginning of a commit.
 package struct CommitHead: Sendable {
@@ -268,18 +277,16 @@ package struct Verdict: Hashable, Sendable {
     }
 }
 
+extension RangeSet<Int64> {
+    mutating func insert(_ revision: Int64) { insert(contentsOf: revision..<revision + 1) }
+}
+
 /// The ancestors of a change set.
 package struct Ancestry: Hashable, Sendable {
     /// The revisions of its ancestors, which are the author's own changes.
-    package let revisions: [Int64]
+    package var revisions = RangeSet<Int64>()
     /// Whether a direct predecessor was refused.
-    package let isRefused: Bool
-
-    /// Makes an ancestry.
-    package init(revisions: [Int64], isRefused: Bool) {
-        self.revisions = revisions
-        self.isRefused = isRefused
-    }
+    package var isRefused = false
 }
 
 /// Change sets for a device that is behind.

@@ -4,10 +4,9 @@ import TidemarkCore
 ///
 /// **One log serves every reader.** A commit writes it once (``CommitTransaction/keep(_:)``): a revision with the text
 /// of its change set, as devices receive it, and an entry a record with the values that it replaced. Push and pull read
-/// the texts after a revision (``CommitTransaction/catchUp(_:)``), memory and other nodes the latest ones
+/// the texts after a revision (``LogReader/catchUp(_:)``), memory and other nodes the latest ones
 /// (``BookDatabase/recent(_:layout:bytesMax:)``), from which events are sent. The feed, histories, conflicts and the
-/// list of revisions read entries, never texts. ``ZoneAccess`` decides before who may read: a log is of one zone, and
-/// every reader of the zone may read all of it.
+/// list of revisions read entries, never texts. Each of them reads for a caller, as a ``LogReader``.
 package struct LoggedChangeSet {
     /// The revision.
     package let revision: Int64
@@ -48,12 +47,32 @@ package struct LoggedChangeSet {
     fileprivate mutating func append(_ rest: [String]) { for piece in rest { body += piece } }
 }
 
-extension CommitTransaction {
+/// A caller who reads the log of a zone, in a transaction.
+///
+/// It holds the caller's access, as the gate has decided it; without one, nothing of the log leaves a transaction.
+/// Every reader of a zone may read all of its log, so the answers do not depend on the caller. ``Pulls`` answers from
+/// memory, to requests with the same access; a change for all listeners goes to those whom the gate still admits.
+package struct LogReader {
+    let zone: any RowReader
+    /// The caller's rights.
+    let access: ZoneAccess
+
+    /// Begins to read for a caller, whom the gate has admitted to the zone.
+    package init(_ zone: any RowReader, for access: ZoneAccess) {
+        self.zone = zone
+        self.access = access
+    }
+
     /// Returns the change sets that a device misses, oldest first, as it receives them.
     ///
     /// - Throws: ``DamagedLog`` if an entry is missing or altered.
     package func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
-        try books.catchUp(missed) ?? missedChangeSets(missed)
+        try zone.books.catchUp(missed) ?? zone.missedChangeSets(missed)
+    }
+
+    /// Returns the change set of a revision as JSON; nil if the log does not have it, or it is long.
+    package func changeSet(of revision: Int64) throws -> String? {
+        try zone.changeSets(of: [revision], bytesMax: ZoneReaderLimits.bytesMax)[revision]
     }
 }
 

@@ -264,14 +264,14 @@ extension CommitTransaction {
     ///
     /// - Throws: `predecessorMissing` when one is unknown.
     package func ancestry(of ids: [String]) throws -> Ancestry {
-        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry(revisions: [], isRefused: false) }
+        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry() }
         let list = JSONText.array(ids.map { JSONText.quote($0) })
-        var revisions: [Int64] = []
+        var revisions = RangeSet<Int64>()
         var isRefused = false
         var missing = Set(ids)
         for row in try rows(FactsSQL.ancestry, [.text(list)]) {
             let isDirect = missing.remove(try row.text(0)) != nil
-            if let revision = row.integer(1) { revisions.append(revision) } else if isDirect { isRefused = true }
+            if let revision = row.integer(1) { revisions.insert(revision) } else if isDirect { isRefused = true }
         }
         if let missing = ids.first(where: missing.contains) {
             throw TidemarkError(

@@ -1,14 +1,14 @@
 package import TidemarkCore
 
-/// What the books tell people and clients without rows: the log, its revisions, devices and refusals.
-extension BookDatabase {
+/// What the log tells clients without rows: its entries, revisions and refusals.
+extension LogReader {
     // MARK: Entries
 
     /// Reads at most `limit` log entries after a position, without their values, in the order of revision, table, key.
     ///
     /// There are fewer only at the end of the log.
     package func entries(after position: LogPosition, limit: Int) throws -> [LogRecord] {
-        try rows(
+        try zone.rows(
             HistorySQL.entriesAfter,
             [.integer(position.revision), .text(position.table), .text(position.key), .integer(Int64(limit))]
         ).compactMap(LogRecord.init)
@@ -18,16 +18,20 @@ extension BookDatabase {
     package func history(of key: String, in table: SyncedTable, before revision: Int64, limit: Int) throws
         -> [LogRecord]
     {
-        try rows(HistorySQL.entriesBefore, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))])
-            .compactMap(LogRecord.init)
+        try zone.rows(
+            HistorySQL.entriesBefore, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))]
+        )
+        .compactMap(LogRecord.init)
     }
 
     /// Reads the first entries of one record after a revision, oldest first.
     package func history(of key: String, in table: SyncedTable, after revision: Int64, limit: Int) throws
         -> [LogRecord]
     {
-        try rows(HistorySQL.entriesSince, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))])
-            .compactMap(LogRecord.init)
+        try zone.rows(
+            HistorySQL.entriesSince, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))]
+        )
+        .compactMap(LogRecord.init)
     }
 
     // MARK: Revisions
@@ -38,18 +42,19 @@ extension BookDatabase {
         -> [RevisionRecord]
     {
         let filters = [table, author].map { $0.map(Value.text) ?? .null }
-        return try records(rows(HistorySQL.revisionsBefore, [.integer(revision)] + filters + [.integer(Int64(limit))]))
+        return try records(
+            zone.rows(HistorySQL.revisionsBefore, [.integer(revision)] + filters + [.integer(Int64(limit))]))
     }
 
     /// Reads certain revisions, in any order.
     package func revisions(_ numbers: [Int64]) throws -> [RevisionRecord] {
-        try records(rows(BookQuestion(HistorySQL.revisions, about: numbers.map { [.integer($0)] })))
+        try records(zone.rows(BookQuestion(HistorySQL.revisions, about: numbers.map { [.integer($0)] })))
     }
 
     private func records(_ found: [BookRow]) throws -> [RevisionRecord] {
         let numbers = try found.map { try $0.number(0) }
         var counts: [Int64: [String: RevisionRecord.Counts]] = [:]
-        for row in try rows(BookQuestion(HistorySQL.counts, about: numbers.map { [.integer($0)] })) {
+        for row in try zone.rows(BookQuestion(HistorySQL.counts, about: numbers.map { [.integer($0)] })) {
             let count = Int(try row.number(3))
             let revision = try row.number(0)
             let table = try row.text(1)
@@ -67,22 +72,33 @@ extension BookDatabase {
         }
     }
 
+    /// Returns the last revision that was committed before a time in milliseconds since 1970; 0 if there is none.
+    ///
+    /// Revisions without a known time count as earlier: those of earlier versions, and the rows that existed before
+    /// the zone. It is a binary search by the primary key: the times of commits never fall.
+    package func lastRevision(before milliseconds: Int64) throws -> Int64 {
+        try zone.rows(HistorySQL.lastRevisionBefore, [.integer(milliseconds)]).first?.integer(0) ?? 0
+    }
+
+    // MARK: Refusals
+
+    /// Reads refused change sets before one with a number, newest first.
+    package func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord] {
+        try zone.rows(HistorySQL.refusals, [.integer(number), .integer(Int64(limit))]).map { row in
+            RefusalRecord(
+                number: try row.number(0), id: try row.text(1), device: row[2], decided: try row.number(3),
+                base: try row.number(4), body: row[5] ?? "{}", sent: row[6])
+        }
+    }
+}
+
+extension BookDatabase {
     /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
     package func chains(of revisions: Set<Int64>) throws -> [Int64: String] {
         try rows(BookQuestion(HistorySQL.revisions, about: revisions.map { [.integer($0)] })).reduce(into: [:]) {
             $0[try $1.number(0)] = try $1.text(5)
         }
     }
-
-    /// Returns the last revision that was committed before a time in milliseconds since 1970; 0 if there is none.
-    ///
-    /// Revisions without a known time count as earlier: those of earlier versions, and the rows that existed before
-    /// the zone. It is a binary search by the primary key: the times of commits never fall.
-    package func lastRevision(before milliseconds: Int64) throws -> Int64 {
-        try rows(HistorySQL.lastRevisionBefore, [.integer(milliseconds)]).first?.integer(0) ?? 0
-    }
-
-    // MARK: Devices and refusals
 
     /// Reads the devices that the zone knows.
     package func devices() throws -> [DeviceRecord] {
@@ -92,15 +108,6 @@ extension BookDatabase {
     /// Returns the stored record of a device, also of a forgotten one; nil if there is none.
     package func device(_ device: String) throws -> DeviceRecord? {
         try rows(HistorySQL.device, [.text(Exchange.forgottenLap), .text(device)]).first.map(DeviceRecord.init)
-    }
-
-    /// Reads refused change sets before one with a number, newest first.
-    package func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord] {
-        try rows(HistorySQL.refusals, [.integer(number), .integer(Int64(limit))]).map { row in
-            RefusalRecord(
-                number: try row.number(0), id: try row.text(1), device: row[2], decided: try row.number(3),
-                base: try row.number(4), body: row[5] ?? "{}", sent: row[6])
-        }
     }
 }
 

@@ -28,7 +28,6 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     private let rowPatience: Int
     private var isBegun = false
     private var depth = 0
-    let ways: ZoneWays
 
     /// `allowStaleSchema` serves altered tables by their old schema; `rowPatience` bounds a wait for a row, in ms.
     init(
@@ -42,8 +41,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         self.rowPatience = rowPatience
         self.now = now
         self.zone = zone
-        books = BookState(schema: served.hash)
-        ways = served.ways
+        books = BookState(schema: served.hash, ways: served.ways)
     }
 
     /// Begins the transaction, unless it has begun.

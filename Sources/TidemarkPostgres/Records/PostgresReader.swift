@@ -4,12 +4,12 @@ import TidemarkSQL
 
 /// A zone in PostgreSQL at one revision, for clients without rows.
 struct PostgresReader: ZoneReader, PostgresBooks {
-    let pg: PostgresConnection
-    let served: PostgresSchema
-    let zone: String
+    let access: ZoneAccess
     let books: BookState
-    let ways: ZoneWays
-    private let adopted: Int64
+    private let tables: TableReader
+
+    var pg: PostgresConnection { tables.pg }
+    var zone: String { access.zone }
 
     /// Bounds the time of a statement; questions are planned one by one, with all that the planner knows.
     private static let settings = PostgresStatement(
@@ -22,7 +22,35 @@ struct PostgresReader: ZoneReader, PostgresBooks {
             set_config('enable_mergejoin', 'on', true)
         """)
 
-    func tableRows(_ question: TableQuestion) throws -> TableAnswer {
+    /// Begins a read transaction; nil if changes wait to be absorbed; throws `unknownZone` or ``TablesAltered``.
+    init?(_ pg: PostgresConnection, _ served: PostgresSchema, for access: ZoneAccess) throws {
+        let begin = PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        let books = try ZoneConnection(pg, zone: access.zone, of: served, begin: [begin, Self.settings])
+        guard let head = try books.head(schema: served.hash, layout: served.schema.fingerprintLayout) else {
+            throw TidemarkError.unknownZone
+        }
+        guard !head.hasOutsideChanges else { return nil }
+        self.access = access
+        self.books = BookState(head, ways: served.ways)
+        tables = TableReader(pg: pg, served: served, zone: access.zone, adopted: head.adopted)
+    }
+
+    func tableRows(_ question: TableQuestion) throws -> TableAnswer { try tables.answer(question) }
+
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws -> RowEstimate {
+        try tables.count(table, where: filter, max: max, estimates: estimates)
+    }
+}
+
+/// The rows of a zone in PostgreSQL, by tables and columns, in any transaction.
+struct TableReader {
+    let pg: PostgresConnection
+    let served: PostgresSchema
+    let zone: String
+    /// The revision of the rows that existed before the zone.
+    let adopted: Int64
+
+    func answer(_ question: TableQuestion) throws -> TableAnswer {
         switch question {
         case .page(let query): return TableAnswer(try page(query))
         case .sums(let query):
@@ -93,42 +121,20 @@ struct PostgresReader: ZoneReader, PostgresBooks {
     }
 }
 
-extension PostgresReader {
-    /// Begins a read transaction; nil if changes wait to be absorbed; throws `unknownZone` or ``TablesAltered``.
-    init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
-        let begin = PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        let books = try ZoneConnection(pg, zone: zone, of: served, begin: [begin, Self.settings])
-        guard let head = try books.head(schema: served.hash, layout: served.schema.fingerprintLayout) else {
-            throw TidemarkError.unknownZone
-        }
-        guard !head.hasOutsideChanges else { return nil }
-        self.init(pg: pg, served: served, zone: zone, head: head)
-    }
-
-    init(pg: PostgresConnection, served: PostgresSchema, zone: String, head: CommitHead) {
-        self.pg = pg
-        self.served = served
-        self.zone = zone
-        books = BookState(head)
-        ways = served.ways
-        adopted = head.adopted
-    }
-}
-
 extension PostgresTransaction {
     /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row whose columns are wanted.
     func tableRows(_ question: TableQuestion) throws -> TableAnswer {
-        let reader = PostgresReader(pg: pg, served: served, zone: zone, head: try head())
+        let tables = TableReader(pg: pg, served: served, zone: zone, adopted: try head().adopted)
         switch question {
         case .page(let query):
             // A key that its column cannot read fails this request alone.
-            let answer = try undoable { try reader.tableRows(question) }.get()
+            let answer = try undoable { try tables.answer(question) }.get()
             guard let place = schema.places[query.table.name], !query.columns.isEmpty else { return answer }
             _ = try revisions(of: answer.page.rows.map { RecordID(table: place, key: $0.key) })
             return answer
         case .sums(let query):
             let reading = ReadFingerprints(
-                pg: pg, zone: zone, dialect: try reader.dialect(RowQuery(query.table, limit: 0, bytesMax: 0)))
+                pg: pg, zone: zone, dialect: try tables.dialect(RowQuery(query.table, limit: 0, bytesMax: 0)))
             return try TableAnswer(
                 query.ranges.count == 1 ? pg.scanning { try reading.sums(query) } : reading.sums(query))
         }

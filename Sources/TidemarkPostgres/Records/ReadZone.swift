@@ -56,29 +56,31 @@ extension ZoneConnections {
     }
 
     /// Answers a question in one read transaction, after the zone has absorbed what other programs have written.
-    func read<Answer: Sendable>(_ zone: String, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+    func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
         for _ in 0..<Self.attemptsMax {
-            if let answer = try await attempt(zone, question) { return answer }
+            if let answer = try await attempt(access, question) { return answer }
             // This follows altered tables as well.
-            try await inTransaction(zone) { try $0.absorbOutsideChanges() }
+            try await inTransaction(access.zone) { try $0.absorbOutsideChanges() }
         }
         throw Self.busy
     }
 
     /// Answers a question; nil if the zone must absorb changes first.
-    private func attempt<Answer: Sendable>(_ zone: String, _ question: ZoneQuestion<Answer>) async throws -> Answer? {
+    private func attempt<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws
+        -> Answer?
+    {
         try await reading { pg, served in
-            let answer = Result { try Self.answer(question, about: zone, served: served, on: pg) }
+            let answer = Result { try Self.answer(question, for: access, served: served, on: pg) }
             if pg.isUsable, pg.isInTransaction { try pg.rollback() }
             return try answer.get()
         }
     }
 
     private static func answer<Answer>(
-        _ question: ZoneQuestion<Answer>, about zone: String, served: PostgresSchema, on pg: PostgresConnection
+        _ question: ZoneQuestion<Answer>, for access: ZoneAccess, served: PostgresSchema, on pg: PostgresConnection
     ) throws -> Answer? {
         do {
-            return try PostgresReader(pg, served, zone: zone).map { try question.ask($0) }
+            return try PostgresReader(pg, served, for: access).map { try question.ask($0) }
         } catch is TablesAltered { return nil } catch let failure as PostgresFailure
             where failure.isAboutAlteredTable
         { return nil } catch let

@@ -361,7 +361,7 @@ final class SimulatedServer {
     func ask<Answer>(_ question: (any ZoneReader) throws -> Answer) throws -> Answer {
         var answer: Result<Answer, any Error>?
         try inTransaction { db in
-            answer = Result { try question(FileReader(db, schema: schema, hash: hash())) }
+            answer = Result { try question(FileReader(db, schema: schema, hash: hash(), for: .local("main"))) }
             return .rollback
         }
         guard let answer else { throw Finding("live", actor: "server", detail: "a question was not asked") }
