@@ -60,6 +60,38 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        #if os(Linux)
+        @Test func `the server kept eight million revisions for 4,000 change sets, each after the one before`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let server = try await workshop.serve("zone.sqlite")
+            let sets = (1...4_000).map { number in
+                let after = number > 1 ? #""\#(Self.id(number - 1))""# : ""
+                return #"{"id":"\#(Self.id(number))","after":[\#(after)],"notes":{"create":[-\#(number)],"#
+                    + #""attributes":{"-\#(number)":{"text":"number \#(number)"}}}}"#
+            }
+            let body = #"{"maxRevision":1,"device":"a","changeSets":[\#(sets.joined(separator: ","))]}"#
+            try workshop.write(body, to: "push.json")
+            let idle = try Self.peakMebibytes(of: server.program)
+            let answer = try await workshop.run(
+                "curl", "-s", server.url + "/sync", "--data-binary", "@push.json", "-H",
+                "Content-Type: application/json")
+            #expect(answer.output.hasPrefix(#"{"maxRevision":4001,"#), "\(answer.output.prefix(300))")
+            #expect(try Self.peakMebibytes(of: server.program) - idle < 64)
+            try await server.stopped()
+        }
+
+        private static func id(_ number: Int) -> String { "00000000-0000-4000-8000-\(999_999_999_999 - number)" }
+
+        private static func peakMebibytes(of program: Program) throws -> Int {
+            let status = try String(contentsOfFile: "/proc/\(program.id)/status", encoding: .utf8)
+            let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
+            return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) >> 10
+        }
+        #endif
+
         @Test func `D2: a stopping server tells curl when to reconnect, and ends`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
