@@ -58,8 +58,6 @@ public protocol SyncService: Sendable {
     /// The zones that could not be opened at their last use, a line each with the reason, for the operator.
     var unservedZones: [String] { get }
 
-    // MARK: Push
-
     /// The fan-out to which the store publishes its commits, and those of other nodes.
     var fanOut: FanOut { get }
 

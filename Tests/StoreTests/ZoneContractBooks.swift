@@ -27,7 +27,7 @@ extension ZoneContractTests {
                 .init(name: zone.name("team", "7"), operation: .create, columns: [], before: nil),
                 .init(name: zone.name("team", "1"), operation: .update, columns: [2], before: kiel),
             ],
-            text: pieces, chain: hash.text(device: "a"), fingerprint: Fingerprint(high: 1, low: 2), ids: "{}",
+            text: .pieces(pieces), chain: hash.text(device: "a"), fingerprint: Fingerprint(high: 1, low: 2), ids: "{}",
             authorsCopy: nil, isAsSent: true, permanentIDs: [(TemporaryName(table: team, id: -1), 7)],
             notes: [("b", "[1]"), ("b", "[2]")])
     }

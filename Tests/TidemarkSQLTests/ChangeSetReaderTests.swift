@@ -18,8 +18,8 @@ import TidemarkCore
             var changes = ChangeSetReader(schema.wireNames)
             return try changes.changeSets(&reader).map { set in
                 let records = try set.records.map { record in
-                    let values = try set.values[record.values].map {
-                        "\($0.column.name)=\(try reader.value(of: $0.cell))"
+                    let values = try record.values.map {
+                        "\(set.column(at: $0, of: record).name)=\(try reader.value(of: set.values[$0].cell))"
                     }
                     let table = schema.wireNames.tables[record.table].name
                     return "\(record.operation) \(table) \(record.key) \(values.sorted())"

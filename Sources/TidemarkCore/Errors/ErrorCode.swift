@@ -11,8 +11,6 @@ public struct ErrorCode: RawRepresentable, Hashable, Sendable {
 }
 
 extension ErrorCode {
-    // MARK: Invalid requests
-
     /// The body is not JSON, or its envelope does not have the protocol's form.
     public static let malformedRequest = ErrorCode(rawValue: "malformedRequest")
     /// A name appears twice in one JSON object.
@@ -42,8 +40,6 @@ extension ErrorCode {
     /// The requested range begins after the end of the snapshot.
     public static let rangeNotSatisfiable = ErrorCode(rawValue: "rangeNotSatisfiable")
 
-    // MARK: Requests for rows
-
     /// A filter, an order, a selection or another parameter of a list is invalid.
     public static let invalidFilter = ErrorCode(rawValue: "invalidFilter")
     /// A cursor is damaged, or belongs to another query, another schema or another history.
@@ -64,8 +60,6 @@ extension ErrorCode {
     public static let notAcceptable = ErrorCode(rawValue: "notAcceptable")
     /// The server cannot read a body of this media type.
     public static let unsupportedMediaType = ErrorCode(rawValue: "unsupportedMediaType")
-
-    // MARK: Requests that do not fit the zone's history
 
     /// The server cannot answer this conditional GET; the device sends a full request.
     public static let fullRequestRequired = ErrorCode(rawValue: "fullRequestRequired")
@@ -106,8 +100,6 @@ extension ErrorCode {
     /// The zone would have no owner.
     public static let lastOwner = ErrorCode(rawValue: "lastOwner")
 
-    // MARK: Unusable files and schemas
-
     /// Some tables cannot be synced as they are.
     public static let unsyncableSchema = ErrorCode(rawValue: "unsyncableSchema")
     /// The command cannot use this file.
@@ -126,8 +118,6 @@ extension ErrorCode {
     public static let changesWait = ErrorCode(rawValue: "changesWait")
     /// An argument is invalid.
     public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
-
-    // MARK: Connections
 
     /// The device cannot reach the server, or the server did not answer in time.
     public static let unreachable = ErrorCode(rawValue: "unreachable")

@@ -47,7 +47,7 @@ package struct ChangeSetReader {
                 fix: #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#)
         }
         let start = reader
-        var set = ChangeSet(index: index)
+        var set = ChangeSet(index: index, names: names)
         do throws(TidemarkError) {
             set.range = try reader.object { (reader, name) throws(TidemarkError) in
                 let member = reader.text(of: name)
@@ -281,11 +281,12 @@ package struct ChangeSetReader {
             }
             if delta == nil { try check(cell, of: column, reader) }
             let canRepeat = names.tables[table].hasFormerNames || planted(PlantedBug.takesNamesTwice)
-            if canRepeat, set.values[first...].contains(where: { $0.column == column }) {
+            if canRepeat, set.values[first...].contains(where: { Int($0.column) == column.place }) {
                 guard planted(PlantedBug.takesNamesTwice) else { throw JSONFault.repeatedName(column.name) }
                 return
             }
-            set.values.append(ChangeSet.Value(column: column, cell: cell, delta: delta))
+            if let delta { set.deltas[set.values.count] = delta }
+            set.values.append(ChangeSet.Value(column: UInt32(column.place), cell: cell))
         } catch { throw error.within(.init(column: reader.text(of: name))) }
     }
 

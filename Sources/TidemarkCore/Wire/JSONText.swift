@@ -49,8 +49,6 @@ package enum JSONText {
         return String(output)
     }
 
-    // MARK: Canonical values
-
     package static func append(_ value: Int64, to output: inout [UInt8]) {
         guard value.magnitude > 9 || value < 0 else { return output.append(UInt8(ascii: "0") + UInt8(value)) }
         let start = output.count

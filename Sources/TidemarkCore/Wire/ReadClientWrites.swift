@@ -22,25 +22,25 @@ package struct ClientWrite: Sendable {
 extension ChangeSetReader {
     /// Reads writes of a client without rows as one change set, with the checks of a text; throws the first fault.
     package func changeSet(of writes: [ClientWrite]) throws(TidemarkError) -> PendingChangeSet {
-        var changeSet = ChangeSet(index: 0)
+        var changeSet = ChangeSet(index: 0, names: names)
         var values: [Value] = []
-        var names: Set<RecordID> = []
+        var written: Set<RecordID> = []
         for write in writes {
-            guard let place = self.names.places[WireName.member(table: write.table)] else {
+            guard let place = names.places[WireName.member(table: write.table)] else {
                 throw Self.unknownTable(write.table)
             }
             do throws(TidemarkError) {
                 let key = try read(write.key) { (reader) throws(TidemarkError) in
-                    try RecordKeyReader(self.names.tables[place]).key(&reader, bound)
+                    try RecordKeyReader(names.tables[place]).key(&reader, bound)
                 }
-                guard names.insert(RecordID(table: place, key: key)).inserted else { throw Self.repeated(key) }
+                guard written.insert(RecordID(table: place, key: key)).inserted else { throw Self.repeated(key) }
                 var record = ChangeSet.Record(table: place, operation: write.operation, key: key, base: write.base)
                 let first = values.count
                 for member in write.values {
                     do throws(TidemarkError) {
                         let column = try column(member.column, of: place)
                         values.append(try value(member.json, of: column))
-                        changeSet.values.append(.init(column: column, cell: Cell(.null, 0..<0), delta: nil))
+                        changeSet.values.append(.init(column: UInt32(column.place), cell: Cell(.null, 0..<0)))
                     } catch { throw error.within(.init(key: key, column: member.column)) }
                 }
                 record.values = first..<values.count
@@ -48,7 +48,7 @@ extension ChangeSetReader {
             } catch { throw error.within(.init(table: write.table)) }
         }
         sort(&changeSet.records)
-        try SyncRequest.Envelope.refuseForeignRecords(changeSet.records, self.names)
+        try SyncRequest.Envelope.refuseForeignRecords(changeSet.records, names)
         return PendingChangeSet(changeSet, values: values)
     }
 

@@ -170,29 +170,49 @@ public struct ZoneRevision: Hashable, Sendable, Codable {
 /// A change set in a JSON text, as the positions of its values.
 package struct ChangeSet: Sendable {
     package struct Record: Sendable {
-        /// The place of its table in ``WireNames/tables``.
-        package let table: Int
-        package var operation: Operation
         /// The key in canonical JSON.
         package var key: String
         /// The revision on which the change is based, if the record has one of its own.
         package var base: Int64?
         /// The key under which its author knows the record, if it is another one: `__oldId__`.
         package var authorsKey: String?
-        package fileprivate(set) var attributes: Range<Int>?
+        private let place: UInt32
+        private var text: (start: UInt32, count: UInt32) = (0, 0)
+        private var cells: (first: UInt32, count: UInt32) = (0, 0)
+        package var operation: Operation
+
+        init(table: Int, operation: Operation, key: String, base: Int64? = nil) {
+            place = UInt32(table)
+            self.operation = operation
+            self.key = key
+            self.base = base
+        }
+
+        /// The place of its table in ``WireNames/tables``.
+        package var table: Int { Int(place) }
         /// The places of its values in ``ChangeSet/values``.
-        package internal(set) var values = 0..<0
+        package internal(set) var values: Range<Int> {
+            get { Int(cells.first)..<Int(cells.first) + Int(cells.count) }
+            set { cells = (UInt32(newValue.lowerBound), UInt32(newValue.count)) }
+        }
+        /// The place of its attributes in the text, an object; nil if it has none.
+        package fileprivate(set) var attributes: Range<Int>? {
+            get { text.count == 0 ? nil : Int(text.start)..<Int(text.start) + Int(text.count) }
+            set { text = newValue.map { (UInt32($0.lowerBound), UInt32($0.count)) } ?? (0, 0) }
+        }
     }
 
+    /// A value of a record: there are many of them, so it is small.
     package struct Value: Sendable {
-        package let column: WireNames.Column
+        /// The place of its column in ``WireNames/Table/list``.
+        let column: UInt32
         package let cell: Cell
-        /// The number that the change adds to the column; nil for a value.
-        package let delta: Int64?
     }
 
     /// The index in the list of change sets, from 0.
     package let index: Int
+    /// The names of the tables and columns.
+    package let names: WireNames
     package internal(set) var range = 0..<0
     /// Whether white space stands between the values.
     package internal(set) var hasWhiteSpace = false
@@ -203,8 +223,19 @@ package struct ChangeSet: Sendable {
     /// The changes, in the order of the tables' names, of the operations' names, and of the keys in the text.
     package var records: [Record] = []
     package internal(set) var values: [Value] = []
+    /// The numbers that changes add to their columns, by place in ``values``.
+    package internal(set) var deltas: [Int: Int64] = [:]
 
-    init(index: Int) { self.index = index }
+    init(index: Int, names: WireNames) {
+        self.index = index
+        self.names = names
+    }
+
+    /// Returns the column of a record's value.
+    package func column(at place: Int, of record: Record) -> WireNames.Column {
+        names.tables[record.table].list[Int(values[place].column)]
+    }
+
     /// Returns the text without white space between the values, as its author hashes it.
     package func text(in reader: JSONReader) -> [UInt8] { reader.compactText(in: range, of: self) }
 }
@@ -291,13 +322,14 @@ package struct PendingChangeSet {
 
     /// The columns that a record sets or adds to, with the places of their values.
     package func columns(of record: Record) -> some Sequence<(place: Int, column: WireNames.Column)> {
-        record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map {
-            ($0, changeSet.values[$0].column)
+        let columns = changeSet.names.tables[record.table].list
+        return record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map {
+            ($0, columns[Int(changeSet.values[$0].column)])
         }
     }
 
     /// Returns the number that a change adds to its column; nil for a value.
-    package func delta(at place: Int) -> Int64? { changeSet.values[place].delta }
+    package func delta(at place: Int) -> Int64? { changeSet.deltas.isEmpty ? nil : changeSet.deltas[place] }
 
     /// Returns a value, only of a place without a delta; the reader of the request has refused those that throw.
     package func value(at place: Int) throws(InvalidValue) -> Value {

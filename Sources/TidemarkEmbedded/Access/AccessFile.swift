@@ -93,8 +93,6 @@ package final class AccessFile: AccessDatabase {
     }
 }
 
-// MARK: Opening
-
 extension AccessFile {
     /// Refuses a file with other content, before anything is written.
     private static func check(_ db: Database, path: String) throws {

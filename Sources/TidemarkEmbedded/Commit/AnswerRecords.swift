@@ -83,8 +83,6 @@ extension ZoneTransaction {
         table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
     }
 
-    // MARK: Rows
-
     /// Returns the row whose key is spelled like the record's.
     private func row(_ name: RecordID) throws -> [Value]? {
         let table = schema.tables[name.table]

@@ -72,8 +72,6 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
         }
     }
 
-    // MARK: Rows
-
     package var rows: FileRows { FileRows(db, schema: schema) }
 
     package func tableRows(_ question: TableQuestion) throws -> TableAnswer { try rows.answer(question) }
@@ -147,8 +145,6 @@ extension ZoneTransaction {
         }
     }
 
-    // MARK: Constraints
-
     /// The refusal of a change set on which an expression of the file fails, as with a function of the program's own.
     private func impossible(_ error: DatabaseError) -> Violation {
         let (table, columns) = place(of: error)
@@ -191,8 +187,6 @@ extension ZoneTransaction {
         let table = schema.tables.first { sql.contains(" main.\(SQLText.name($0.name)) ") }
         return (table?.name ?? "", [])
     }
-
-    // MARK: References
 
     private func checkReferences(_ changeSets: [PendingChangeSet]) throws {
         let check = ForeignKeyCheck(db, schema: schema)

@@ -12,8 +12,6 @@ extension FileRows {
         }
     }
 
-    // MARK: Integer keys
-
     /// Sums up each range, which the table's own index finds.
     private func byRange(_ query: FingerprintQuery) throws -> [RowSum] {
         let source = try source(query)
@@ -72,8 +70,6 @@ extension FileRows {
         )
     }
 
-    // MARK: Other keys
-
     /// Reads the rows between the first and the last bound once, and looks up the range of each.
     private func byKeyText(_ query: FingerprintQuery) throws -> [RowSum] {
         let dialect = FileDialect(table: query.table)
@@ -107,8 +103,6 @@ extension FileRows {
         guard case .json(let key) = bound else { return nil }
         return key
     }
-
-    // MARK: Rows
 
     private func sum(_ row: Row, in range: Int) throws -> RowSum {
         let fingerprint = Fingerprint(hex: try row.value(1)) ?? .none

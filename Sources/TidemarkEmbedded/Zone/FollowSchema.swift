@@ -51,8 +51,6 @@ struct FollowSchema {
         try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_served_column WHERE col = '' AND now = ''")
     }
 
-    // MARK: Additions
-
     private func addRows(of table: SyncedTable, capturing: Bool) throws {
         let problems = try RowValidation(db, schema: SyncSchema(tables: [table])).problems()
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
@@ -91,8 +89,6 @@ struct FollowSchema {
                 arguments: [table.name, column, fill])
         }
     }
-
-    // MARK: Renames and removals
 
     /// Records the former names in a new zone, for devices whose app has them.
     private func note(_ renames: [ColumnRename]) throws {

@@ -48,8 +48,6 @@ struct GrowFile {
         ignored.append("\(object.type) \(object.name): the file has another one; drop it there, and start again")
     }
 
-    // MARK: Columns
-
     private mutating func grow(_ current: ZoneTemplate.Object, to wanted: ZoneTemplate.Object) throws {
         var here = StatementTokens(current.sql).parts
         let there = StatementTokens(wanted.sql).parts
@@ -150,8 +148,6 @@ struct GrowFile {
             db, sql: "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?", arguments: [table])
         return StatementTokens(sql ?? "").parts
     }
-
-    // MARK: Rows
 
     private func isVirtual(_ table: String) throws -> Bool { try SchemaIntrospection(db).skippedTables.contains(table) }
 

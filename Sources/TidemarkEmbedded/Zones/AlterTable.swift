@@ -27,8 +27,6 @@ struct AlterTable {
         try ZoneTemplate.objects(in: db).contains { $0.name == wanted.name && $0.isSame(as: wanted) }
     }
 
-    // MARK: Renames
-
     /// Returns the renames that lead to the main zone's columns, as the operator has declared them there.
     ///
     /// - Throws: `unavailable` if a column is gone and another one of its type is new: the values could get lost.
@@ -59,8 +57,6 @@ struct AlterTable {
         }
         return renames
     }
-
-    // MARK: Columns
 
     /// Adds columns, and returns whether the table now has the wanted statement.
     private func addColumns() throws -> Bool {
@@ -101,8 +97,6 @@ struct AlterTable {
                 """,
             place: .init(table: wanted.name, column: column.name))
     }
-
-    // MARK: Making it again
 
     private func rebuild() throws {
         guard try Bool.fetchOne(db, sql: "PRAGMA foreign_keys") == false else {

@@ -98,8 +98,6 @@ actor OpenZones {
     /// Closes all zones; none may be in use.
     func closeAll() async { for zone in places.keys.sorted() { await close(zone) } }
 
-    // MARK: Private
-
     /// Returns whether there is room for one more zone now; if not, waits until that may be so.
     private func makeRoom() async -> Bool {
         guard places.count >= countMax else { return true }

@@ -115,8 +115,6 @@ struct StatementTokens: Equatable {
         String(sql[ranges[range.lowerBound].lowerBound..<ranges[range.upperBound - 1].upperBound])
     }
 
-    // MARK: Reading
-
     private static let closing: [Character: Character] = ["'": "'", "\"": "\"", "`": "`", "[": "]"]
 
     /// Returns the next token and its place; nil at the end.

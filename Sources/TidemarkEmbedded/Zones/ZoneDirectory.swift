@@ -64,8 +64,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// Closes the files of all zones but the main one's; no request may be in flight.
     public func closeZones() async { await zones.closeAll() }
 
-    // MARK: Zones
-
     /// Begins new histories of the other zones after a restore, and returns those whose file fails, with the reason.
     public func beginNewHistories() async throws -> [String] { try await files.beginNewHistories() }
 
@@ -88,8 +86,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     package var openCount: Int { get async { await zones.count } }
 
     package static func zones(in folder: URL) -> [String] { DataPlaces.zoneNames(in: folder.path) }
-
-    // MARK: Requests
 
     /// Answers a request for a zone.
     public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
@@ -135,8 +131,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// The zones whose files could not be opened at their last use, each with the reason.
     public var unservedZones: [String] { unserved.lines }
 
-    // MARK: Snapshots
-
     /// Returns a snapshot of the zone, which stays open until the snapshot is released.
     public func snapshot(_ access: ZoneAccess, _ wanted: WantedSnapshot) async throws -> SnapshotFile? {
         let store = try await enter(access.zone)
@@ -167,8 +161,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         snapshots.withLock { $0[file.path, default: []].append(zone) }
         return file
     }
-
-    // MARK: Push
 
     /// Returns the zones' latest revisions; opens only zones that were never open, and reads unknown ones from files.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
@@ -208,8 +200,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     /// Whether a zone has a file that the directory opens and closes.
     private func isClosable(_ zone: String) -> Bool { zone != main.zone && ZoneFiles.isName(zone) }
-
-    // MARK: Files
 
     private func using<Success>(_ zone: String, _ body: (EmbeddedStore) async throws -> Success) async throws -> Success
     {

@@ -3,11 +3,6 @@ package struct AccessSession {
     package let database: any AccessStatements
     /// The time of the transaction, in milliseconds since 1970.
     package let now: Int64
-
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
 }
 
 /// One subject of the database of users, such as its tokens, in one transaction of the caller.
@@ -18,12 +13,12 @@ package protocol AccessCell {
 
 extension AccessCell {
     /// Works in a transaction whose time is in milliseconds since 1970.
-    package init(_ database: any AccessStatements, now: Int64) { self.init(AccessSession(database, now: now)) }
+    package init(_ database: any AccessStatements, now: Int64) {
+        self.init(AccessSession(database: database, now: now))
+    }
 
     var database: any AccessStatements { session.database }
     var now: Int64 { session.now }
-
-    // MARK: The other subjects, in the same transaction
 
     var audit: Audit { Audit(session) }
     var members: Members { Members(session) }

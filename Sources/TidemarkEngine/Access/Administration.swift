@@ -18,8 +18,6 @@ package struct Administration: AccessCell {
 
     package init(_ session: AccessSession) { self.session = session }
 
-    // MARK: Users
-
     /// Adds a user with rights in a zone, and issues the sign-in token; throws `invalidArgument` for a bad name.
     package func addUser(
         _ user: String, role: Role?, in zone: String, using generator: inout some RandomNumberGenerator
@@ -60,8 +58,6 @@ package struct Administration: AccessCell {
         try members.set(role, of: user, in: zone)
     }
 
-    // MARK: Tokens
-
     /// Issues a token to a program of a user, or to one that reads the server's metrics.
     ///
     /// Without `days` a program's token lives as long as a device's, and one for the metrics until it is revoked:
@@ -90,8 +86,6 @@ package struct Administration: AccessCell {
                 fix: "`tidemark token list` shows the ids; an id is the middle part of a token.")
         }
     }
-
-    // MARK: Checks
 
     private func requireEnabled(_ user: String) throws {
         try members.require(user)

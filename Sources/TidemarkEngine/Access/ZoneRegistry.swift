@@ -24,8 +24,6 @@ package final class ZoneRegistry: Sendable {
         self.random = random
     }
 
-    // MARK: Zones
-
     /// Returns the private zone of a user, and makes it at the first call.
     package func ownZone(of user: String) async throws -> Zones.Zone {
         try await withGenerator { statements, now, generator in
@@ -105,8 +103,6 @@ package final class ZoneRegistry: Sendable {
         return names
     }
 
-    // MARK: Members
-
     /// Returns the members of a zone with their rights, by id.
     package func members(_ access: ZoneAccess) async throws -> [(user: String, role: Role)] {
         try await transaction { statements, now in
@@ -144,8 +140,6 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    // MARK: Invitations
-
     /// Makes an invitation to a shared zone, and returns the secret, which is not shown again.
     package func invite(_ access: ZoneAccess, as role: Role, uses: Int64, days: Int64) async throws -> String {
         let user = try owner(access)
@@ -175,8 +169,6 @@ package final class ZoneRegistry: Sendable {
         let user = try owner(access)
         _ = try await transaction { try Invitations($0, now: $1).revoke(id, of: access.zone, by: user) }
     }
-
-    // MARK: Private
 
     /// Returns the user's id if the access is an owner's.
     private func owner(_ access: ZoneAccess) throws -> String {

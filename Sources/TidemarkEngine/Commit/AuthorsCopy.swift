@@ -31,8 +31,6 @@ package struct AuthorsCopy: Sendable {
         return text
     }
 
-    // MARK: Ids
-
     /// Inserts the members of each record in `ids` before the record's members in `logged`, in one scan and copy.
     ///
     /// Returns nil when a text is no change set. The server wrote both, so a record's name has the same bytes in both.

@@ -24,8 +24,8 @@ struct BuildRevision {
     private var effects: RevisionEffects
     /// Whether every effect so far is as the change set says.
     private var isAsSent = true
-    /// The named records that have had an effect.
-    private var touched: Set<Int> = []
+    /// Whether each named record has had an effect.
+    private var touched: [Bool]
     /// The named records that do not exist any more.
     private(set) var vanished: [Int] = []
     /// The records that the change set does not name.
@@ -35,17 +35,20 @@ struct BuildRevision {
         self.decided = decided
         self.schema = schema
         effects = RevisionEffects(revision: decided.revision, schema)
+        touched = Array(repeating: false, count: decided.changeSet.records.count)
     }
 
     /// Takes an effect; `index` is that of the record of the change set, nil for a record that it does not name.
     mutating func take(_ effect: Effect, of index: Int?) throws {
-        let changed = effects.take(effect, authorsKey: index.flatMap { decided.changeSet.records[$0].authorsKey })
+        let sent = index.map { decided.changeSet.records[$0] }
+        let changed = effects.take(
+            effect, authorsKey: sent?.authorsKey, sent: sent?.attributes.map { (decided.changeSet.reader, $0) })
         guard let index else {
             cascaded.append((RecordID(table: effect.table, key: effect.key), effect.operation))
             isAsSent = false
             return
         }
-        touched.insert(index)
+        touched[index] = true
         if effect.after == nil { vanished.append(index) }
         if isAsSent { isAsSent = try equals(effect, index: index, changed: changed) }
     }
@@ -68,9 +71,7 @@ struct BuildRevision {
     }
 
     /// Returns the indexes of the named records without an effect.
-    var untouched: [Int] { decided.changeSet.records.indices.filter { !touched.contains($0) } }
-
-    // MARK: The revision
+    var untouched: [Int] { touched.indices.filter { !touched[$0] } }
 
     /// Ends the revision; `authorsCopy` makes the author's copy of the whole change set.
     func finish(after chain: String, fingerprint: Fingerprint?, overruled: OverruledValues = OverruledValues())
@@ -80,8 +81,7 @@ struct BuildRevision {
         let members = AnswerEnvelope(
             id: decided.envelope.id, revision: decided.revision, time: schema.needsTimes ? decided.stamp.time : nil)
         var hash = Chain(after: chain, revision: decided.revision)
-        let pieces = effects.text.pieces(members.members)
-        for piece in pieces { hash.take(piece) }
+        let text = RevisionText(effects.text, envelope: members.members) { hash.take($0) }
         var authors = members
         authors.overruled = overruled.own
         let authorsText = authorsText
@@ -89,9 +89,9 @@ struct BuildRevision {
         let hasOverruled = !decided.overrulings.isEmpty && !overruled.own.isEmpty
         let revision = CommittedRevision(
             revision: decided.revision, envelope: decided.envelope, stamp: decided.stamp, entries: effects.entries,
-            text: pieces, chain: hash.text(device: decided.stamp.device), fingerprint: fingerprint.map(effects.carried),
+            text: text, chain: hash.text(device: decided.stamp.device), fingerprint: fingerprint.map(effects.carried),
             ids: idsText.text(authors.members, forAuthor: true), authorsCopy: hasOverruled ? copy() : nil,
-            isAsSent: isAsSent && !hasOverruled && touched.count == decided.changeSet.records.count,
+            isAsSent: isAsSent && !hasOverruled && untouched.isEmpty,
             permanentIDs: decided.permanentIDs, notes: planted(PlantedBug.tellsNoLosers) ? [] : overruled.notes)
         return (revision, copy)
     }
@@ -152,7 +152,9 @@ package struct RevisionEffects {
     }
 
     /// Takes an effect, and returns the places of the columns that it sets: all for a creation, changed for an update.
-    @discardableResult package mutating func take(_ effect: Effect, authorsKey: String? = nil) -> [Int] {
+    @discardableResult package mutating func take(
+        _ effect: Effect, authorsKey: String? = nil, sent: (request: JSONReader, attributes: Range<Int>)? = nil
+    ) -> [Int] {
         let layout = layouts[effect.table]
         let name = RecordID(table: effect.table, key: effect.key)
         let changed = Self.changedColumns(effect, layout)
@@ -166,7 +168,8 @@ package struct RevisionEffects {
             return []
         }
         difference += layout.hash(after, key: effect.key, &buffer)
-        text.add(name, operation, row: after, columns: changed, revision: revision, authorsKey: authorsKey)
+        text.add(
+            name, operation, row: after, columns: changed, revision: revision, authorsKey: authorsKey, sent: sent)
         return changed
     }
 
@@ -182,10 +185,9 @@ package struct RevisionEffects {
         let stamp = Stamp(time: clock.next(at: now))
         let members = AnswerEnvelope(id: nil, revision: revision, time: schema.needsTimes ? stamp.time : nil)
         var hash = Chain(after: head.chain, revision: revision)
-        let pieces = text.pieces(members.members)
-        for piece in pieces { hash.take(piece) }
+        let text = RevisionText(text, envelope: members.members) { hash.take($0) }
         let logged = CommittedRevision(
-            revision: revision, envelope: nil, stamp: stamp, entries: entries, text: pieces,
+            revision: revision, envelope: nil, stamp: stamp, entries: entries, text: text,
             chain: hash.text(device: nil), fingerprint: head.fingerprint.map(carried), ids: "", authorsCopy: nil,
             isAsSent: false, permanentIDs: [], notes: [])
         var commit = ZoneCommit(zone: head.state.with(revision: revision, time: stamp.time), at: now)

@@ -115,7 +115,7 @@ struct Ledger {
     /// The exchanges that are not stored yet.
     var exchanges: [String: Exchange] = [:]
     /// The texts of the revisions that this group has written, for the answers to others of it.
-    var texts: [Int64: [String]] = [:]
+    var texts: [Int64: RevisionText] = [:]
     /// What the books knew of changes before the group wrote anything.
     var foreseen: [BasedChange: Foreseen] = [:]
     /// The records that the group has changed since.
@@ -397,7 +397,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     private func extended(_ turn: Turn) throws -> CatchUp {
         let missed = turn.missed
         guard turn.request.echo != nil, !missed.hasMore, missed.revision < turn.start.revision else { return missed }
-        let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.joined() }
+        let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.whole }
         let bytes = (missed.bodies + bodies).reduce(0) { $0 + $1.utf8.count }
         let countMax = min(turn.request.limit ?? .max, limits.revisionsPerAnswerMax)
         let isWhole = bodies.count == Int(turn.start.revision - missed.revision)

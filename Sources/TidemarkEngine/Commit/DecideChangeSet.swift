@@ -193,12 +193,21 @@ extension GroupRun {
 
     // MARK: Contentions
 
+    /// The most records that are looked up at once.
+    private static var lookedUpMax: Int { 10_000 }
+
     private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: RangeSet<Int64>, stamp: Stamp)
         throws
         -> [Contention]
     {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
-        var contended = try contended(FindContentions.based(changeSet, base: base, in: schema))
+        var contended: [Int: ContendedRecord] = [:]
+        // Some thousand records at once, so that a large change set needs no second copy of its keys.
+        for first in stride(from: 0, to: changeSet.records.count, by: Self.lookedUpMax) {
+            let part = first..<min(first + Self.lookedUpMax, changeSet.records.count)
+            let changes = FindContentions.based(changeSet, part, base: base, in: schema)
+            contended.merge(try self.contended(changes)) { $1 }
+        }
         guard !contended.isEmpty else { return [] }
         for (index, present) in contended where present.exists && changeSet.records[index].operation == .create {
             if try isReplaced(changeSet.records[index], by: changeSet) { contended[index] = nil }
@@ -229,7 +238,8 @@ extension GroupRun {
             let ids = incoming.request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
             for (changeSet, envelope) in zip(incoming.changeSets, incoming.request.changeSets)
             where !isDecided(envelope) {
-                for (index, change) in FindContentions.based(changeSet, base: incoming.request.base, in: schema) {
+                let all = changeSet.records.indices
+                for (index, change) in FindContentions.based(changeSet, all, base: incoming.request.base, in: schema) {
                     let name = identities.temporaryKey(changeSet.records[index])
                     guard let change = name.map({ ids[$0].map(change.renamed) }) ?? change,
                         !zone.mayRespell(change.name)
@@ -278,9 +288,12 @@ struct FindContentions {
     let seen: RangeSet<Int64>
 
     /// Returns changes with their bases, by index, but for new records with a fresh id, which nobody else knows.
-    static func based(_ changeSet: PendingChangeSet, base: Int64, in schema: SyncSchema) -> [Int: BasedChange] {
+    static func based(_ changeSet: PendingChangeSet, _ part: Range<Int>, base: Int64, in schema: SyncSchema)
+        -> [Int: BasedChange]
+    {
         var changes: [Int: BasedChange] = [:]
-        for (index, record) in changeSet.records.enumerated() {
+        for index in part {
+            let record = changeSet.records[index]
             let isNumbered = schema.tables[record.table].keyKind == .integer
             if record.operation == .create, isNumbered, record.authorsKey != nil { continue }
             let own = planted(PlantedBug.ignoresRecordBase) ? base : min(record.base ?? base, base)

@@ -185,12 +185,17 @@ package struct Identities {
                     throw unknown(record, column: nil)
                 }
             }
-            if try renameKey(&changeSet.records[index], requiresAll: requiresAll, by: id) { hasRenamed = true }
+            let present = changeSet.records[index]
+            if let key = try renamedKey(of: present, requiresAll: requiresAll, by: id) {
+                changeSet.records[index].authorsKey = present.authorsKey ?? present.key
+                changeSet.records[index].key = key
+                hasRenamed = true
+            }
             for (place, names) in references(of: record, in: changeSet) {
                 if let id = names.lazy.compactMap(id).first {
                     changeSet.replace(at: place, by: .integer(id))
                 } else if requiresAll {
-                    throw unknown(record, column: changeSet.changeSet.values[place].column.name)
+                    throw unknown(record, column: changeSet.changeSet.column(at: place, of: record).name)
                 }
             }
             for stray in strays(of: record, in: changeSet) {
@@ -204,12 +209,12 @@ package struct Identities {
         where !names.insert(RecordID(table: record.table, key: record.key)).inserted { throw Self.duplicateRecord }
     }
 
-    /// Replaces the temporary ids in a composite key.
-    private func renameKey(
-        _ record: inout PendingChangeSet.Record, requiresAll: Bool, by id: (TemporaryName) -> Int64?
-    ) throws -> Bool {
+    /// Returns a composite key with permanent ids in place of temporary ones; nil if it has none.
+    private func renamedKey(
+        of record: PendingChangeSet.Record, requiresAll: Bool, by id: (TemporaryName) -> Int64?
+    ) throws -> String? {
         let references = keyReferences(of: record)
-        guard !references.isEmpty else { return false }
+        guard !references.isEmpty else { return nil }
         var parts = Value.parts(ofKey: record.key)
         var hasRenamed = false
         for (part, names) in references {
@@ -221,10 +226,7 @@ package struct Identities {
                 throw unknown(record, column: schema.tables[record.table].columns[column].name)
             }
         }
-        guard hasRenamed else { return false }
-        record.authorsKey = record.authorsKey ?? record.key
-        record.key = Value.key(ofParts: parts)
-        return true
+        return hasRenamed ? Value.key(ofParts: parts) : nil
     }
 
     // MARK: Refusals

@@ -21,12 +21,12 @@ extension GroupRun {
             overruling = try Overruling.Images(&changeSets[0], schema, in: zone)
         }
         var builders = changeSets.map { BuildRevision($0, schema) }
-        let owners = Self.owners(of: changeSets)
+        var owners = Owners(of: changeSets)
         let mayLookAgain = !ledger.foreseen.isEmpty
         var changed: Set<RecordID> = []
         try zone.write(changeSets.map(\.changeSet)) { effect in
             if mayLookAgain { changed.insert(RecordID(table: effect.table, key: effect.key)) }
-            if let owner = owners[RecordID(table: effect.table, key: effect.key)] {
+            if let owner = owners.owner(of: RecordID(table: effect.table, key: effect.key)) {
                 try builders[owner.changeSet].take(effect, of: owner.record)
             } else {
                 guard builders.count == 1 else { throw NotSeparate() }
@@ -36,18 +36,6 @@ extension GroupRun {
         ledger.changed.formUnion(changed)
         if builders.count == 1 { try judgeCascades(of: builders[0]) }
         return try append(builders, overruling)
-    }
-
-    /// The change set and the record that each name is of.
-    private static func owners(of changeSets: [BuildRevision.Decided]) -> [RecordID: (changeSet: Int, record: Int)] {
-        var owners: [RecordID: (changeSet: Int, record: Int)] = [:]
-        owners.reserveCapacity(changeSets.reduce(0) { $0 + $1.changeSet.records.count })
-        for (place, decided) in changeSets.enumerated() {
-            for (index, record) in decided.changeSet.records.enumerated() {
-                owners[RecordID(table: record.table, key: record.key)] = (place, index)
-            }
-        }
-        return owners
     }
 
     /// Refuses a change set whose foreign key actions change records that others changed since its base.
@@ -168,5 +156,47 @@ extension Overruling {
                 decided.overrulings, mine: mine, before: before, after: try zone.rows(names),
                 author: decided.stamp.device, schema)
         }
+    }
+}
+
+/// The change set and the record that each name is of.
+///
+/// Effects mostly come in the order of the records, so the next one is tried first.
+private struct Owners {
+    typealias Owner = (changeSet: Int, record: Int)
+
+    private let changeSets: [BuildRevision.Decided]
+    private var next: Owner = (0, 0)
+    private var byName: [RecordID: Owner]?
+
+    init(of changeSets: [BuildRevision.Decided]) { self.changeSets = changeSets }
+
+    /// Returns the record with a name; nil if no change set has it.
+    mutating func owner(of name: RecordID) -> Owner? {
+        while next.changeSet < changeSets.count, next.record >= records(next.changeSet).count {
+            next = (next.changeSet + 1, 0)
+        }
+        if next.changeSet < changeSets.count {
+            let record = records(next.changeSet)[next.record]
+            if record.table == name.table, record.key == name.key {
+                defer { next.record += 1 }
+                return next
+            }
+        }
+        if byName == nil { byName = index() }
+        return byName?[name]
+    }
+
+    private func records(_ changeSet: Int) -> [PendingChangeSet.Record] { changeSets[changeSet].changeSet.records }
+
+    private func index() -> [RecordID: Owner] {
+        var owners: [RecordID: Owner] = [:]
+        owners.reserveCapacity(changeSets.reduce(0) { $0 + $1.changeSet.records.count })
+        for (place, decided) in changeSets.enumerated() {
+            for (index, record) in decided.changeSet.records.enumerated() {
+                owners[RecordID(table: record.table, key: record.key)] = (place, index)
+            }
+        }
+        return owners
     }
 }

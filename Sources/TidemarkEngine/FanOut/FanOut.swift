@@ -44,8 +44,6 @@ public final class FanOut: Sendable {
     package var listenerCount: Int { state.withLock(\.audience.count) }
     package var zones: [String] { state.withLock(\.audience.zones) }
 
-    // MARK: Publishing
-
     /// Publishes a durable revision of a zone, in any order and on any thread; it does not wait.
     ///
     /// Repeated calls have no effect. The next call, or ``SyncService/look(zone:)``, makes up for a lost one.
@@ -74,8 +72,6 @@ public final class FanOut: Sendable {
         }
         for continuation in woken { continuation.resume() }
     }
-
-    // MARK: Listening
 
     /// Adds a listener that has `revision`, and with a device receives small changes; it leaves when it is deallocated.
     ///

@@ -36,8 +36,6 @@ indirect enum JSONTree: Sendable {
     }
 }
 
-// MARK: Templates
-
 extension JSONTree {
     /// Returns the tree with its holes filled: `{{name}}` as a value, or within a text.
     ///
@@ -85,8 +83,6 @@ extension JSONTree {
         return output
     }
 }
-
-// MARK: Reading
 
 extension JSONTree {
     /// Reads a text of the program itself, whose strings have canonical escapes.

@@ -29,8 +29,6 @@ struct TableParts {
         ]
     }
 
-    // MARK: Parameters
-
     private func keyParameter(_ name: String, _ column: String) -> JSONTree {
         let value: JSONTree =
             table.keyKind == .integer
@@ -96,8 +94,6 @@ struct TableParts {
         }
     }
 
-    // MARK: Schemas
-
     private var needed: [SyncedTable.Column] {
         table.columns.filter { column in
             let isKey = table.key.contains(column.name)
@@ -153,8 +149,6 @@ struct TableParts {
     }
 
     private static func orNull(_ value: JSONTree) -> JSONTree { ["anyOf": [value, ["type": "null"]]] }
-
-    // MARK: Notes
 
     private func described(_ column: SyncedTable.Column, _ value: JSONTree) -> JSONTree {
         let notes = notes(on: column)

@@ -20,13 +20,6 @@ package struct SharedZone: Hashable, Sendable {
     package let epoch: String
     /// The hash of the schema that the fingerprints cover.
     package let schema: String
-
-    /// Makes a name.
-    package init(zone: String, epoch: String, schema: String) {
-        self.zone = zone
-        self.epoch = epoch
-        self.schema = schema
-    }
 }
 
 extension [RecentChangeSet] {

@@ -44,8 +44,6 @@ package struct ComparePart {
 
     private typealias Members = [(name: String, value: String)]
 
-    // MARK: The whole part
-
     private func compareAll() throws -> Members {
         let query = FingerprintQuery(table, where: filter, in: [KeyRange(table: table.name)])
         let sum = try reader.fingerprints(query).first
@@ -77,8 +75,6 @@ package struct ComparePart {
             where [.snapshotRequired, .epochMismatch, .revisionAhead].contains(error.code)
         { return LogPosition(revision: reader.state.revision) }
     }
-
-    // MARK: Ranges
 
     private func compare(_ ranges: [PartRequest.Range]) throws -> Members {
         let keyRanges = try ranges.map { range in

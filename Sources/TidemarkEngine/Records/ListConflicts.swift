@@ -64,8 +64,6 @@ package struct ListConflicts {
         ])
     }
 
-    // MARK: Records
-
     /// A record of a refused change set.
     private struct Sides {
         let table: SyncedTable

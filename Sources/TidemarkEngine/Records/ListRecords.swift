@@ -17,8 +17,6 @@ package struct ListRecords {
         package var next: String?
     }
 
-    // MARK: One record
-
     /// Reads one record.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownRecord`` if there is none.
@@ -44,8 +42,6 @@ package struct ListRecords {
             .unknownRecord, "The table has no record of this key.", fix: "GET /tables/\(table.name) lists its records.",
             place: .init(table: table.name, key: key))
     }
-
-    // MARK: A page
 
     /// Reads a page.
     package func page(_ items: [ListQuery.Item], of table: SyncedTable, unlike known: String? = nil) throws -> Answer {
@@ -116,8 +112,6 @@ package struct ListRecords {
             .tooLarge, "The table has more than \(ListQuery.allMax) records or 16 MiB, too many for one answer.",
             fix: "Send limit=\(ListQuery.limitMax) and follow `next`.", place: .init(table: table.name))
     }
-
-    // MARK: Rows
 
     /// Returns records by their keys, each with its related records.
     private func rows(_ keys: [String], of table: SyncedTable, _ list: ListQuery) throws -> [(

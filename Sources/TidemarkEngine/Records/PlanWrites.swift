@@ -261,12 +261,6 @@ package struct WriteAnswer: Hashable, Sendable {
     /// The record, JSON; nil if the client does not want it, or if it is gone.
     package var record: String?
 
-    /// Creates an answer.
-    package init(operation: Operation, location: String) {
-        self.operation = operation
-        self.location = location
-    }
-
     /// The HTTP status.
     package var status: Int {
         guard record != nil else { return 204 }

@@ -82,8 +82,6 @@ package struct ReadChanges {
             hasMore: part.hasMore)
     }
 
-    // MARK: Private
-
     /// What a page says about one record.
     private struct News {
         /// The record's last entry.

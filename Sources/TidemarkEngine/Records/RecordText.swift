@@ -50,8 +50,6 @@ package struct RecordText {
         return member.hasPrefix("$$") ? String(member.dropFirst()) : nil
     }
 
-    // MARK: Values
-
     /// The largest integer that every JSON parser reads exactly.
     private static let exactMax: Int64 = 1 << 53
 

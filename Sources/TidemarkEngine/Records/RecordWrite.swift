@@ -156,8 +156,6 @@ struct RecordWrite: Sendable {
         return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
     }
 
-    // MARK: Keys
-
     /// Returns the key of a new record from its columns.
     private static func key(in body: [String: String], of table: SyncedTable, temporaryID: Int64) throws(TidemarkError)
         -> String

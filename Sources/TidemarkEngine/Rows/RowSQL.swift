@@ -63,8 +63,6 @@ package struct RowSQL<Dialect: RowDialect> {
         return Statement(sql: condition, arguments: builder.arguments)
     }
 
-    // MARK: Private
-
     /// A part of the order, on one side of NULL in the first column.
     private enum Segment {
         case beginning

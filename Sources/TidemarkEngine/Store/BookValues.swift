@@ -61,19 +61,6 @@ package struct CommitHead: Sendable {
     package let adopted: Int64
     /// The number of the last note of overruled values.
     var notes: Int64
-
-    /// Makes a state.
-    package init(
-        state: ZoneState, chain: String, fingerprint: Fingerprint?, hasOutsideChanges: Bool, adopted: Int64,
-        notes: Int64
-    ) {
-        self.state = state
-        self.chain = chain
-        self.fingerprint = fingerprint
-        self.hasOutsideChanges = hasOutsideChanges
-        self.adopted = adopted
-        self.notes = notes
-    }
 }
 
 /// What a group of requests asks of the books.
@@ -172,8 +159,8 @@ package struct CommittedRevision {
     package let stamp: Stamp
     /// The changes.
     package var entries: [Entry]
-    /// The text that devices get, in pieces of some 64 KiB.
-    package let text: [String]
+    /// The text that devices get.
+    package let text: RevisionText
     /// The hash of the history up to this revision.
     package let chain: String
     /// The fingerprint of the rows at this revision, if that of the previous one is known.

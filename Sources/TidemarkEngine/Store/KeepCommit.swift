@@ -50,25 +50,36 @@ extension CommitTransaction {
     // MARK: The log
 
     private func keepEntries(of revisions: [CommittedRevision]) throws {
-        let entries = revisions.flatMap { one in one.entries.map { (revision: one.revision, entry: $0) } }
-        let created = entries.filter { $0.entry.before == nil }
+        var created: [(revision: Int, entry: Int)] = []
+        var changed: [(revision: Int, entry: Int)] = []
+        for (place, revision) in revisions.enumerated() {
+            for index in revision.entries.indices {
+                if revision.entries[index].before == nil {
+                    created.append((place, index))
+                } else {
+                    changed.append((place, index))
+                }
+            }
+        }
         try write(KeepSQL.creations, count: created.count) { index in
-            let (revision, entry) = created[index]
+            let revision = revisions[created[index].revision]
+            let entry = revision.entries[created[index].entry]
             return [
-                .text(schema.tables[entry.name.table].name), .text(entry.name.key), .integer(revision),
+                .text(schema.tables[entry.name.table].name), .text(entry.name.key), .integer(revision.revision),
                 .text(Operation.create.rawValue),
             ]
         }
-        let changes = entries.filter { $0.entry.before != nil }
-        try write(KeepSQL.changes, count: changes.count) { index in
-            changed(changes[index].entry, changes[index].entry.before ?? [], in: changes[index].revision)
+        try write(KeepSQL.changes, count: changed.count) { index in
+            let revision = revisions[changed[index].revision]
+            let entry = revision.entries[changed[index].entry]
+            return values(of: entry, entry.before ?? [], in: revision.revision)
         }
     }
 
     /// The most bytes of a replaced value that the log keeps.
     private static var replacedBytesMax: Int { 1 << 20 }
 
-    private func changed(_ entry: CommittedRevision.Entry, _ before: [Value], in revision: Int64) -> [Value] {
+    private func values(of entry: CommittedRevision.Entry, _ before: [Value], in revision: Int64) -> [Value] {
         let table = schema.tables[entry.name.table]
         let layout = schema.layouts[entry.name.table]
         let isUpdate = entry.operation == .update
@@ -81,28 +92,44 @@ extension CommitTransaction {
         ]
     }
 
+    /// Stores all pieces of a revision's text but the first, which it returns; some 1 MiB at once.
+    private func keepRest(of revision: CommittedRevision) throws -> String {
+        var first: String?
+        var pieces: [String] = []
+        var next: Int64 = 1
+        func flush() throws {
+            try write(KeepSQL.pieces, count: pieces.count) { index in
+                [.integer(revision.revision), .integer(next + Int64(index)), .text(pieces[index])]
+            }
+            next += Int64(pieces.count)
+            pieces = []
+        }
+        try revision.text.render { piece in
+            guard first != nil else {
+                first = piece
+                return
+            }
+            pieces.append(piece)
+            if pieces.count == 16 { try flush() }
+        }
+        try flush()
+        return first ?? ""
+    }
+
     /// Stores revisions with their texts, the hash of the history up to each, and the server's time.
     ///
     /// The server's time of a revision is never before that of the previous one, also when the clock goes back.
     private func keepTexts(of revisions: [CommittedRevision], at time: Int64) throws {
-        for revision in revisions {
-            // Some 1 MiB at once.
-            for start in stride(from: 1, to: revision.text.count, by: 16) {
-                try write(KeepSQL.pieces, count: min(16, revision.text.count - start)) { index in
-                    let number = start + index
-                    return [.integer(revision.revision), .integer(Int64(number)), .text(revision.text[number])]
-                }
-            }
-        }
+        let firsts = try revisions.map { try keepRest(of: $0) }
         try write(
             BookQuestion(
                 KeepSQL.revisions,
                 [.integer(time)],
-                about: revisions.map { revision in
+                about: zip(revisions, firsts).map { revision, first in
                     [
                         .integer(revision.revision), Value(ifAny: revision.envelope?.id),
                         Value(ifAny: revision.stamp.device), .integer(revision.stamp.time),
-                        .text(revision.text.first ?? ""), .text(revision.chain), Value(ifAny: revision.stamp.user),
+                        .text(first), .text(revision.chain), Value(ifAny: revision.stamp.user),
                     ]
                 }
             ))

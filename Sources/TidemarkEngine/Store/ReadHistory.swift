@@ -2,8 +2,6 @@ package import TidemarkCore
 
 /// What the log tells clients without rows: its entries, revisions and refusals.
 extension LogReader {
-    // MARK: Entries
-
     /// Reads at most `limit` log entries after a position, without their values, in the order of revision, table, key.
     ///
     /// There are fewer only at the end of the log.
@@ -33,8 +31,6 @@ extension LogReader {
         )
         .compactMap(LogRecord.init)
     }
-
-    // MARK: Revisions
 
     /// Reads revisions before one, newest first: of a table only those that changed it, and of an author only those of
     /// this device or user.
@@ -79,8 +75,6 @@ extension LogReader {
     package func lastRevision(before milliseconds: Int64) throws -> Int64 {
         try zone.rows(HistorySQL.lastRevisionBefore, [.integer(milliseconds)]).first?.integer(0) ?? 0
     }
-
-    // MARK: Refusals
 
     /// Reads refused change sets before one with a number, newest first.
     package func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord] {

@@ -120,8 +120,6 @@ extension PostgresTransaction {
             """
     }
 
-    // MARK: Lending
-
     /// Lends ids above those of the table's sequence, so that other programs go on as before.
     private func lentIDs(of tables: [String]) throws -> [String: [LentIDs]] {
         let stored = tables.compactMap { served.tables[$0] }

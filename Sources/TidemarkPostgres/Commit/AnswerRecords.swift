@@ -18,8 +18,6 @@ extension PostgresTransaction {
         return answer
     }
 
-    // MARK: Changes of others
-
     private func contendedRows(_ changes: [Int: BasedChange]) throws -> [Int: (exists: Bool, row: [Value]?)] {
         var statements: [PostgresStatement] = []
         let indexes = changes.keys.sorted()
@@ -70,8 +68,6 @@ extension PostgresTransaction {
         """
     }
 
-    // MARK: Rows
-
     private func presentRows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
         var rows: [RecordID: [Value]] = [:]
         for (place, names) in Self.byTable(names) {
@@ -95,8 +91,6 @@ extension PostgresTransaction {
     private static func byTable(_ names: [RecordID]) -> [(Int, [RecordID])] {
         Dictionary(grouping: names, by: \.table).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
-
-    // MARK: Related records
 
     private func referrers(to names: [RecordID], max: Int) throws -> [RecordID] {
         var children: [RecordID] = []

@@ -94,8 +94,6 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         }
     }
 
-    // MARK: Savepoints
-
     func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do { return .success(try inSavepoint(body)) } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
@@ -133,8 +131,6 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
             throw error
         }
     }
-
-    // MARK: Tables
 
     func table(_ place: Int) throws -> PostgresTable { try table(schema.tables[place].name) }
 

@@ -60,8 +60,6 @@ struct SentRows {
         while array.count < count - 1 { array.append(filler) }
     }
 
-    // MARK: SQL
-
     /// The derived table, whose arrays are the parameters from `first` on: those of `further` columns, by name and
     /// type, then its own.
     ///

@@ -113,8 +113,6 @@ extension PostgresTransaction {
             place: .init(table: table.table.name, key: suspects[0].key))
     }
 
-    // MARK: Values
-
     func spelledValues(_ values: [ColumnValue]) throws -> [Value?] {
         var stored: [Value?] = values.map { _ in nil }
         let groups = Dictionary(grouping: values.indices) { [values[$0].table, values[$0].column] }

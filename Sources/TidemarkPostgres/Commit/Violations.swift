@@ -96,8 +96,6 @@ extension PostgresTransaction {
         }
     }
 
-    // MARK: References
-
     /// Translates a failed write; to find broken references, it repeats the write without their check, and undoes it.
     func violation(of failure: PostgresFailure, _ changeSets: [PendingChangeSet], parking: Bool) throws -> Violation {
         // The caller writes change sets of a run one by one then, and takes those reasons.

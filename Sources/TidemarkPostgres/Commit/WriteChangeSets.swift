@@ -17,7 +17,7 @@ extension PostgresTransaction {
             // A temporary id is larger than some columns, and is replaced.
             if table.table.keyKind != .integer { _ = try SentRows.convertedKey(record.key, of: table) }
             for place in record.values {
-                let column = changeSet.changeSet.values[place].column
+                let column = changeSet.changeSet.column(at: place, of: record)
                 if table.generated.contains(column.name) {
                     changeSet.overrule(at: place)
                 } else if changeSet.delta(at: place) == nil {

@@ -127,8 +127,6 @@ final class ZoneConnections: Sendable {
     static let busy = TidemarkError(
         .unavailable, "Other programs write to the zone's tables without a pause.", fix: "Try again in a moment.")
 
-    // MARK: Private
-
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
     func onLivingConnection<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result)
         async throws -> Result
@@ -174,8 +172,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    // MARK: Altered tables
-
     /// Runs `body` with the current schema, and follows altered tables first.
     ///
     /// While a program from before the alteration holds locks, the node soon serves the old schema, as far as it can.
@@ -216,8 +212,6 @@ final class ZoneConnections: Sendable {
 
     /// The maximum wait for programs that hold locks on altered tables, in milliseconds.
     private static let followLockTimeout = 200
-
-    // MARK: Retries
 
     /// Runs `body`, and retries if another program interferes.
     private static func retryingOnContention<Result>(_ body: () throws -> Result) throws -> Result {

@@ -6,8 +6,6 @@ struct CaptureAdditions {
     let pg: PostgresConnection
     let record: ServedRecord
 
-    // MARK: Fills
-
     /// Returns new columns' values in older rows, canonical JSON: PostgreSQL's stored one, a literal default or `null`.
     func fills(of columns: [String], _ table: String, _ schema: SyncSchema) throws -> [String: String] {
         guard !columns.isEmpty, let synced = schema.byName[table] else { return [:] }
@@ -32,8 +30,6 @@ struct CaptureAdditions {
         guard let value = table.defaults[column], AdoptTables.isConstant(value) else { return "null" }
         return try pg.rows("SELECT \(kind.json("(\(value))::\(type)"))")[0].text(0)
     }
-
-    // MARK: Rows
 
     /// Captures the rows whose new columns differ from the fill.
     func add(_ columns: [String], _ fills: [String: String], of table: PostgresTable) throws {
@@ -73,8 +69,6 @@ struct CaptureAdditions {
             ON CONFLICT DO NOTHING
             """)
     }
-
-    // MARK: Captured rows
 
     /// Adds the new columns with their fills to rows that were captured before.
     private func fillCaptured(_ columns: [String], _ fills: [String: String], of table: PostgresTable) throws {

@@ -64,8 +64,6 @@ struct GrowTables {
         }
     }
 
-    // MARK: Differences
-
     private func refuseDifferences() throws {
         let problems = record.schema.tables.flatMap { servedTable in
             wanted.byName[servedTable.name].map { differences(servedTable, $0) } ?? [

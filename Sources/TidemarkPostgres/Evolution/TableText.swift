@@ -82,8 +82,6 @@ struct TableText {
         }
     }
 
-    // MARK: Alterations in SQLite
-
     private func alteredTables(_ differences: [String: TableDifference]) throws -> [String: SyncedTable] {
         let scratch = try DatabaseQueue()
         return try scratch.writeWithoutTransaction { db in

@@ -59,8 +59,6 @@ final class NotifyBus: Sendable {
         wake()
     }
 
-    // MARK: On the thread
-
     private var isStopped: Bool { state.withLock(\.isStopped) }
 
     /// Listens, and connects again after a failure, with growing pauses.

@@ -100,8 +100,6 @@ struct AdoptTables {
         }
     }
 
-    // MARK: One table
-
     private func regclass(_ table: String) -> String { "\(SQLText.name(namespace)).\(SQLText.name(table))" }
 
     private func key(of table: String) throws -> [String] {

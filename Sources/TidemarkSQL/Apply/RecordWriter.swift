@@ -56,8 +56,6 @@ package struct RecordWriter {
         }
     }
 
-    // MARK: The three statements
-
     private func create(_ table: SyncedTable, _ ord: Int) throws {
         let pivot = try StagedPivot(db, table: table, operation: .create, ord: ord)
         let columns = table.columns.filter { pivot.recordCounts.keys.contains($0.name) }

@@ -112,8 +112,6 @@ package enum ReduceCapture {
         return Dictionary(states, uniquingKeysWith: { first, _ in first })
     }
 
-    // MARK: The statements
-
     /// Returns the statement for records that changed once: the captured change is the result.
     private static func singleChangeSQL(_ table: SyncedTable) -> String {
         """

@@ -28,8 +28,6 @@ enum FingerprintFunctions {
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>
 
-    // MARK: The sum
-
     private static func step(_ context: OpaquePointer?, _ values: Values?) {
         // SQLite zeroes the memory at first, which is the fingerprint of no rows.
         guard
@@ -63,8 +61,6 @@ enum FingerprintFunctions {
         let text = CanonicalJSON.bytes(address, of: values?[0])
         SQLFunctions.result(context, Array(Fingerprint(hashOf: Array(text)).hex.utf8))
     }
-
-    // MARK: The order of members
 
     private static func sortMembers(_ context: OpaquePointer?, _ values: Values?) {
         guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }

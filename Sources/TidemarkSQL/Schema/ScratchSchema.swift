@@ -110,8 +110,6 @@ package final class ScratchSchema {
         return !lower.hasPrefix("tidemark_") && !lower.hasPrefix("sqlite_")
     }
 
-    // MARK: SQLite
-
     /// Prepares one statement, and runs it if `steps`; with `finds` it must return a row.
     private func run(_ sql: String, steps: Bool = true, finds: Bool = false) -> String? {
         queue.inDatabase { db in

@@ -52,18 +52,19 @@ package struct ChangeSetStaging {
                 row.bind(record.authorsKey, at: 7)
             }
             let rec = db.lastInsertedRowID
-            for value in set.values[record.values] {
-                if let delta = value.delta {
+            for place in record.values {
+                let column = set.column(at: place, of: record)
+                if let delta = set.deltas[place] {
                     try insertDelta.run { row in
                         row.bind(rec, at: 1)
-                        row.bind(value.column.name, at: 2)
+                        row.bind(column.name, at: 2)
                         row.bind(delta, at: 3)
                     }
                 } else {
                     try insertValue.run { row in
                         row.bind(rec, at: 1)
-                        row.bind(value.column.name, at: 2)
-                        try row.bind(value.cell, of: reader, at: 3)
+                        row.bind(column.name, at: 2)
+                        try row.bind(set.values[place].cell, of: reader, at: 3)
                     }
                 }
             }
@@ -123,8 +124,6 @@ package struct ChangeSetStaging {
         WHERE \(condition)
         """
     }
-
-    // MARK: Several requests
 
     /// Returns the number of a change set from the index of its request among several, and its own.
     package static func ord(list: Int, index: Int) -> Int { list << listShift | index }

@@ -65,8 +65,6 @@ package enum SQLFunctions {
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 
-    // MARK: The functions
-
     private static func key(_ count: Int32, _ values: Values?) -> [UInt8] {
         var output: [UInt8] = []
         if count != 1 { output.append(UInt8(ascii: "[")) }
@@ -161,8 +159,6 @@ package enum SQLFunctions {
             sqlite3_result_null(context)
         } catch { result(context, Array(error.reason.utf8)) }
     }
-
-    // MARK: Results
 
     static func result(_ context: OpaquePointer?, _ bytes: [UInt8]) {
         bytes.withUnsafeBytes {

@@ -39,8 +39,6 @@ struct ChangesRoute: Sendable {
         )
     }
 
-    // MARK: Events
-
     /// The largest page that an event carries; a larger one is only announced.
     private static let eventBytesMax = 64 << 10
 

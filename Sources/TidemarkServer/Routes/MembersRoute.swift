@@ -41,8 +41,6 @@ struct MembersRoute: Sendable {
 
     private struct OpenList: Encodable { let invitations: [Open] }
 
-    // MARK: Members
-
     /// Answers `GET /zones/{zone}/members`.
     @Sendable func list(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
@@ -67,8 +65,6 @@ struct MembersRoute: Sendable {
         try await registry.remove(try Self.user(in: context, access), access)
         return SmallBody.done
     }
-
-    // MARK: Invitations
 
     /// Answers `POST /zones/{zone}/invitations`.
     @Sendable func invite(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
@@ -107,8 +103,6 @@ struct MembersRoute: Sendable {
         let (zone, role) = try await registry.accept(secret.invitation, by: user.id)
         return try await SmallBody.answer(Membership(zone: zone, role: role), to: request)
     }
-
-    // MARK: Paths
 
     private static func user(in context: ServerRequestContext, _ access: ZoneAccess) throws -> String {
         let name = try context.name("user")
