@@ -132,15 +132,21 @@ package struct ChangeSetReader {
         throws(TidemarkError)
     {
         guard try reader.kind() == .object else { throw Self.wrongPart }
-        let first = set.records.count
         var places: [RecordID: Int] = [:]
-        var attributes: [(name: JSONReader.Text, attributes: RecordAttributes)] = []
+        // The attributes that do not follow their records in the same order.
+        var others: [(name: JSONReader.Text, attributes: RecordAttributes)] = []
+        var next = set.records.count
         layout.removeAll(keepingCapacity: true)
         try reader.object { (reader, name) throws(TidemarkError) in
             if reader.equals(name, "attributes") {
                 guard try reader.kind() == .object else { throw Self.wrongPart }
                 try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
-                    attributes.append((name, try record(name, of: place, &reader, into: &set)))
+                    let attributes = try record(name, of: place, &reader, into: &set)
+                    defer { next += 1 }
+                    guard next < set.records.count, set.records[next].fits(attributes),
+                        placeKey(name, of: place, in: reader) == set.records[next].key
+                    else { return others.append((name, attributes)) }
+                    set.records[next].take(attributes)
                 }
                 return
             }
@@ -154,7 +160,7 @@ package struct ChangeSetReader {
                 set.records.append(ChangeSet.Record(table: place, operation: operation, key: key))
             }
         }
-        try match(attributes, to: places, first: first, of: place, in: reader, &set)
+        try match(others, to: places, of: place, in: reader, &set)
     }
 
     static func repeated(_ key: String) -> TidemarkError {
@@ -165,18 +171,13 @@ package struct ChangeSetReader {
 
     /// Gives the records of a table's part their attributes.
     private func match(
-        _ list: [(name: JSONReader.Text, attributes: RecordAttributes)], to places: [RecordID: Int], first: Int,
-        of table: Int, in reader: JSONReader, _ set: inout ChangeSet
+        _ list: [(name: JSONReader.Text, attributes: RecordAttributes)], to places: [RecordID: Int], of table: Int,
+        in reader: JSONReader, _ set: inout ChangeSet
     ) throws(TidemarkError) {
         let keys = RecordKeyReader(names.tables[table])
-        for (index, (name, attributes)) in list.enumerated() {
+        for (name, attributes) in list {
             let key = try keys.key(named: name, in: reader)
-            // The lists and the attributes mostly have the same order.
-            let guess = first + index
-            let isNext = guess < set.records.count && set.records[guess].key.utf8.elementsEqual(key.utf8)
-            guard let place = isNext ? guess : places[RecordID(table: table, key: key)] else {
-                throw Self.foreignAttributes(key)
-            }
+            guard let place = places[RecordID(table: table, key: key)] else { throw Self.foreignAttributes(key) }
             let operation = set.records[place].operation
             guard set.records[place].attributes == nil else {
                 throw JSONFault.repeatedName(key).within(.init(key: key))

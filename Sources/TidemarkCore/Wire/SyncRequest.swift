@@ -248,6 +248,11 @@ extension JSONReader {
 }
 
 extension ChangeSet.Record {
+    /// Whether the record has no attributes yet, and may have these.
+    func fits(_ attributes: RecordAttributes) -> Bool {
+        self.attributes == nil && operation != .delete && (attributes.firstDelta == nil || operation == .update)
+    }
+
     mutating func take(_ attributes: RecordAttributes) {
         base = attributes.base
         authorsKey = attributes.oldKey

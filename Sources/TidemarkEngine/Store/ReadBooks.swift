@@ -1,7 +1,5 @@
 package import TidemarkCore
 
-// MARK: The head
-
 extension BookDatabase {
     /// Reads the zone's state, and what belongs to its latest revision; nil without a zone.
     ///
@@ -53,8 +51,6 @@ extension CommitTransaction {
         books.head = head
         return head
     }
-
-    // MARK: Facts
 
     /// Reads what the books say about several requests, in one round trip; the first question of a transaction.
     package func facts(_ query: FactsQuery) throws -> Facts {
@@ -201,8 +197,6 @@ extension CommitTransaction {
         try rows(FactsSQL.hasRevision, [.integer(revision), .integer(last), .text(device)]).first?.isTrue(0) ?? false
     }
 
-    // MARK: Fingerprints
-
     /// Returns the fingerprint of the zone's rows at a revision; nil when it is no longer stored.
     ///
     /// The fingerprint of the latest revision is always available. The adoption of the tables computes it from the
@@ -242,8 +236,6 @@ extension CommitTransaction {
         try rows(FactsSQL.fingerprint, [.text(schema.fingerprintLayout), .integer(revision)]).first?[0]
             .flatMap(Fingerprint.init(hex:))
     }
-
-    // MARK: Verdicts and notes
 
     /// Returns the author's copies of change sets with a verdict: JSON by id.
     ///
@@ -298,8 +290,6 @@ extension CommitTransaction {
         }
     }
 }
-
-// MARK: Statements
 
 private enum HeadSQL {
     private static let lastNote = """
