@@ -62,7 +62,7 @@ extension PostgresBooks {
         var bytes = 0
         for index in 0..<question.count {
             rows.append(question.row(index))
-            bytes += rows[rows.count - 1].reduce(0) { $0 + ($1.text?.utf8.count ?? 8) }
+            bytes += rows[rows.count - 1].reduce(0) { $0 + MemoryLayout<Value>.stride + ($1.text?.utf8.count ?? 8) }
             guard bytes > Self.writtenBytesMax || index == question.count - 1 else { continue }
             try queue(question, rows)
             rows = []
@@ -70,8 +70,8 @@ extension PostgresBooks {
         }
     }
 
-    /// The bytes of rows after which an insertion ends.
-    private static var writtenBytesMax: Int { 4 << 20 }
+    /// The bytes of rows in memory after which an insertion ends.
+    private static var writtenBytesMax: Int { 1 << 20 }
 
     private func queue(_ question: BookQuestion, _ rows: [[Value]]) throws {
         let statement = statement(question, rows)
