@@ -43,6 +43,20 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ServedZone.stores)
+    func `of two new records with keys that look the same, the feed had one twice`(store: Store) async throws {
+        let schema = "CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, note TEXT)"
+        try await ServedZone.run(store, schema) { server in
+            let one = "\u{e9}"
+            let other = "e\u{301}"
+            let since = try await server.zone.revision()
+            try await server.zone.writeOutside("INSERT INTO tag VALUES ('\(one)', 'one'), ('\(other)', 'other')")
+            let feed = try await server.get("/changes?since=\(since)")
+            let notes = feed.changes.compactMap { ($0["record"] as? [String: Any])?["note"] as? String }
+            #expect(notes.sorted() == ["one", "other"])
+        }
+    }
+
+    @Test(arguments: ServedZone.stores)
     func `E6: deletions come alone when a client asks for nothing else`(store: Store) async throws {
         try await ServedZone.run(store, Self.dishes) { server in
             let start = try await server.get("/tables/dish?limit=1")

@@ -19,6 +19,22 @@ import TidemarkCore
         ("seat", #"["A",3]"#, #"["A",3.0]"#),
     ]
 
+    @Test(arguments: Store.all)
+    func `a deletion is of its own change set, although the one before creates a key that looks the same`(store: Store)
+        async throws
+    {
+        let one = "\u{e9}"
+        let other = "e\u{301}"
+        let zone = try await Zone(
+            store,
+            "CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL, note TEXT); INSERT INTO tag VALUES ('\(other)', 'old');")
+        let sets =
+            #"{"tag":{"create":["\#(one)"],"attributes":{"\#(one)":{"note":"new"}}}},{"tag":{"delete":["\#(other)"]}}"#
+        _ = try await zone.sync(#"{"maxRevision":1,"changeSets":[\#(sets)]}"#)
+        let log = "SELECT revision || ' ' || operation FROM tidemark_log WHERE revision > 1 ORDER BY revision"
+        #expect(try await zone.column(log) == ["2 create", "3 delete"])
+    }
+
     private static func set(_ operation: String, _ table: String, _ key: String) -> String {
         let member = key.replacing("\"", with: "\\\"")
         let attributes = operation == "delete" ? "" : #","attributes":{"\#(member)":{"note":"\#(operation)d"}}"#

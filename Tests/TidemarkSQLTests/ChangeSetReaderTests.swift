@@ -46,6 +46,23 @@ import TidemarkCore
         #expect(one[0].records.count == 5)
     }
 
+    @Test func `two keys that Swift's strings find equal got each other's values`() throws {
+        let one = "\u{e9}"
+        let other = "e\u{301}"
+        let values = #""attributes":{"\#(one)":{"colour":"1"},"\#(other)":{"colour":"2"}}"#
+        let created = try sets(#"[{"tags":{"create":["\#(other)","\#(one)"],\#(values)}}]"#)[0].records
+        let expected = [
+            #"create tags "\#(other)" ["colour=text(\"2\")"]"#, #"create tags "\#(one)" ["colour=text(\"1\")"]"#,
+        ]
+        #expect(created.map { Array($0.utf8) }.sorted { $0.count > $1.count } == expected.map { Array($0.utf8) })
+        let attributes = #""attributes":{"\#(one)":{"revision":5},"\#(other)":{"colour":"2"}}"#
+        let renamed = try sets(#"[{"tags":{"create":["\#(other)"],"delete":["\#(one)"],\#(attributes)}}]"#)[0].records
+        #expect(renamed.first.map { Array($0.utf8) } == Array(expected[0].utf8))
+        #expect(throws: TidemarkError.self) {
+            try sets(#"[{"tags":{"create":["\#(one)"],"attributes":{"\#(other)":{"colour":"2"}}}}]"#)
+        }
+    }
+
     @Test func `a change set has one hash, with white space between its values and without`() throws {
         let loose = Self.tight.replacing(":{", with: " :\n\t{ ").replacing("],", with: " ] ,")
         #expect(try sets("[{},\(loose)]").map(\.hash) == [ContentHash.of("{}"), ContentHash.of(Self.tight)])

@@ -133,7 +133,7 @@ package struct ChangeSetReader {
     {
         guard try reader.kind() == .object else { throw Self.wrongPart }
         var places: [RecordID: Int] = [:]
-        // The attributes that do not follow their records in the same order.
+        // The attributes from the first on that does not follow the records in their order.
         var others: [(name: JSONReader.Text, attributes: RecordAttributes)] = []
         var next = set.records.count
         layout.removeAll(keepingCapacity: true)
@@ -143,8 +143,8 @@ package struct ChangeSetReader {
                 try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
                     let attributes = try record(name, of: place, &reader, into: &set)
                     defer { next += 1 }
-                    guard next < set.records.count, set.records[next].fits(attributes),
-                        placeKey(name, of: place, in: reader) == set.records[next].key
+                    guard others.isEmpty, next < set.records.count, set.records[next].fits(attributes),
+                        placeKey(name, of: place, in: reader).utf8.elementsEqual(set.records[next].key.utf8)
                     else { return others.append((name, attributes)) }
                     set.records[next].take(attributes)
                 }
@@ -229,7 +229,7 @@ package struct ChangeSetReader {
         return attributes
     }
 
-    /// Returns the key in the place of an error: its canonical form, or as the text has it if it is no key.
+    /// Returns a key in its canonical form, or as the text has it if it is no key.
     private func placeKey(_ name: JSONReader.Text, of table: Int, in reader: JSONReader) -> String {
         do throws(TidemarkError) { return try RecordKeyReader(names.tables[table]).key(named: name, in: reader) } catch
         {

@@ -5,8 +5,8 @@ import Crypto
 /// The records of a table are ordered by the length of their keys, then by the keys' bytes. The author of a change set
 /// gets the same text with the keys under which it knows its records.
 ///
-/// A long text is not held as a whole. Most records are committed as they were sent: their members stay in the text of
-/// the request, and the others are in a buffer of their table. ``pieces(_:forAuthor:)`` makes the text out of both.
+/// A long text is not held as a whole. Most new records are committed as they were sent: their members stay in the text
+/// of the request, and the others are in a buffer of their table. ``render(_:forAuthor:_:)`` joins both.
 package struct ChangeSetText {
     private struct Record {
         let key: String
@@ -150,9 +150,9 @@ package struct ChangeSetText {
         var pieces = Pieces()
         let shown = tables.keys.sorted().compactMap { place -> (place: Int, records: [Record], members: [UInt8])? in
             guard let table = tables[place] else { return nil }
-            let isShown = forAuthor || !table.records.contains { $0.source == .authorsBuffer }
+            let showsAll = forAuthor || !table.records.contains { $0.source == .authorsBuffer }
             let records = Self.ordered(
-                isShown ? table.records : table.records.filter { $0.source != .authorsBuffer })
+                showsAll ? table.records : table.records.filter { $0.source != .authorsBuffer })
             return records.isEmpty ? nil : (place, records, table.members)
         }
         let names = shown.map { JSONText.quote(WireName.member(table: schema.tables[$0.place].name)) }
@@ -242,7 +242,9 @@ package struct ChangeSetText {
     }
 }
 
-/// The text of a revision, in pieces of some 64 KiB: a long one is made of its records when it is needed.
+/// The text of a revision, in pieces of some 64 KiB.
+///
+/// A long one is made of its records when it is needed, as long as the text of the request is in memory.
 package enum RevisionText {
     case pieces([String])
     case long(ChangeSetText, envelope: [String])

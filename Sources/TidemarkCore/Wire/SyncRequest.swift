@@ -204,7 +204,7 @@ package struct ChangeSet: Sendable {
 
     /// A value of a record: there are many of them, so it is small.
     package struct Value: Sendable {
-        /// The place of its column in ``WireNames/Table/list``.
+        /// The place of its column in ``WireNames/Table/columnsByPlace``.
         let column: UInt32
         package let cell: Cell
     }
@@ -233,7 +233,7 @@ package struct ChangeSet: Sendable {
 
     /// Returns the column of a record's value.
     package func column(at place: Int, of record: Record) -> WireNames.Column {
-        names.tables[record.table].list[Int(values[place].column)]
+        names.tables[record.table].columnsByPlace[Int(values[place].column)]
     }
 
     /// Returns the text without white space between the values, as its author hashes it.
@@ -327,7 +327,7 @@ package struct PendingChangeSet {
 
     /// The columns that a record sets or adds to, with the places of their values.
     package func columns(of record: Record) -> some Sequence<(place: Int, column: WireNames.Column)> {
-        let columns = changeSet.names.tables[record.table].list
+        let columns = changeSet.names.tables[record.table].columnsByPlace
         return record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map {
             ($0, columns[Int(changeSet.values[$0].column)])
         }

@@ -8,8 +8,7 @@ package final class WireNames: Sendable {
         package let keyKind: SyncedTable.KeyKind
         /// The number of the key's columns.
         package let keyParts: Int
-        /// The columns, by their places.
-        fileprivate(set) var list: [Column] = []
+        fileprivate(set) var columnsByPlace: [Column] = []
         /// The columns by the members that stand for them.
         fileprivate(set) var columns: [String: Column] = [:]
         /// Whether a column has two members, so that a record could have both.
@@ -53,7 +52,7 @@ package final class WireNames: Sendable {
                 adds: adding.contains(column.name))
         }
         let byName = Dictionary(columns.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        var names = Table(name: table.name, keyKind: table.keyKind, keyParts: table.key.count, list: columns)
+        var names = Table(name: table.name, keyKind: table.keyKind, keyParts: table.key.count, columnsByPlace: columns)
         for column in columns { names.columns[WireName.member(column: column.name)] = column }
         let unknownNames = Set(unknown.map(\.name))
         for (former, present) in schema.history.renames[table.name, default: [:]] {

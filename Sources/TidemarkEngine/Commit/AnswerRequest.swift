@@ -2,8 +2,6 @@ package import TidemarkCore
 
 /// A request alone in its savepoint: its change sets form runs, and a refused one is refused by itself.
 extension GroupRun {
-    // MARK: A request alone
-
     mutating func answerAlone(_ place: Int) throws -> ZoneResult {
         if case .failure(let error)? = incoming[place] { return .failure(error) }
         let before = ledger
@@ -104,8 +102,6 @@ extension GroupRun {
         }
     }
 
-    // MARK: Turns
-
     mutating func begin(_ incoming: Incoming, at place: Int) throws -> Turn {
         var incoming = incoming
         let request = incoming.request
@@ -161,7 +157,7 @@ extension GroupRun {
         run.time = max(run.time, decided.stamp.time)
         if let id = decided.envelope.id {
             run.ids.insert(id)
-            turn.ancestors[id] = decided.ancestors
+            turn.ancestors[id] = decided.seen.ancestors
         }
         turn.accepted.insert(decided.revision)
         turn.addedCount += 1

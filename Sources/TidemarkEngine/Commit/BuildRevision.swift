@@ -14,9 +14,7 @@ struct BuildRevision {
         var overrulings: [Overruling] = []
         let base: Int64
         /// The revisions of the author's own earlier change sets.
-        let seen: RangeSet<Int64>
-        /// Those of its ancestors that came in earlier requests.
-        let ancestors: RangeSet<Int64>
+        let seen: SeenRevisions
     }
 
     let decided: Decided

@@ -75,8 +75,6 @@ struct Incoming {
 }
 
 /// A request whose change sets are being decided.
-///
-/// Each of 10,000 change sets keeps the revisions of all earlier ones: as ranges, which are few.
 struct Turn {
     let incoming: Incoming
     let place: Int
@@ -223,8 +221,6 @@ struct GroupRun<Transaction: CommitTransaction> {
             request: access.caller == .anonymous ? whole.withoutDevice : whole, access: access, changeSets: pending)
     }
 
-    // MARK: The group
-
     mutating func answer() throws -> [ZoneResult] {
         let zone = zone
         ledger.facts = try zone.facts(factsQuery)
@@ -326,8 +322,6 @@ struct GroupRun<Transaction: CommitTransaction> {
         ledger.state.with(
             revision: ledger.state.revision + Int64(run.elements.count), time: max(ledger.state.time, run.time))
     }
-
-    // MARK: Requests that join a run
 
     /// Decides a request and lets it join the run, if all its change sets are accepted and separate from the others'.
     private mutating func join(_ place: Int) throws -> Bool {

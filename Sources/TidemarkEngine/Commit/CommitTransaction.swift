@@ -59,15 +59,11 @@ extension CommitTransaction {
         return result
     }
 
-    // MARK: The tables' ways
-
     /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
     var hasFarEffects: Bool { get throws { try ways.hasFarEffects ?? !rows(RecordSQL.programTriggers).isEmpty } }
 
     /// Whether the database may spell a key in another way than a change set: as 9.0, or in capitals.
     func mayRespell(_ name: RecordID) -> Bool { ways.tables[name.table].mayRespell(name.key) }
-
-    // MARK: Rows and ids
 
     /// Returns the values of records that exist, in the order of ``TidemarkCore/SyncedTable/columns``.
     func rows(_ names: [RecordID]) throws -> [RecordID: [Value]] {

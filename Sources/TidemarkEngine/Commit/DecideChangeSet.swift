@@ -39,8 +39,8 @@ extension GroupRun {
         try identities.rename(&changeSet, requiresAll: true) { newIDs[$0] ?? turn.ids[$0] }
         guard run.footprint.isSeparate(changeSet), run.isEmpty || !mayRespell(changeSet) else { throw NotSeparate() }
         try spell(&changeSet)
-        let own = ancestry.revisions.union(turn.accepted)
-        let seen = planted(PlantedBug.forgetsOwnCommits) ? RangeSet() : own
+        let own = SeenRevisions(ancestors: ancestry.revisions, accepted: turn.accepted)
+        let seen = planted(PlantedBug.forgetsOwnCommits) ? SeenRevisions() : own
         let stamp = turn.stamps[index]
         let overrulings: [Overruling]
         do {
@@ -51,8 +51,7 @@ extension GroupRun {
             BuildRevision.Decided(
                 envelope: envelope, changeSet: changeSet,
                 revision: ledger.state.revision + Int64(run.elements.count) + 1, stamp: stamp,
-                permanentIDs: permanentIDs, overrulings: overrulings, base: request.base, seen: seen,
-                ancestors: ancestry.revisions))
+                permanentIDs: permanentIDs, overrulings: overrulings, base: request.base, seen: seen))
     }
 
     /// Returns the conflict policies of a table and of its columns that have their own.
@@ -62,14 +61,13 @@ extension GroupRun {
 
     /// Returns the ancestors of a change set; some may not be written yet.
     private func ancestry(of after: [String], _ turn: Turn) throws -> Ancestry {
-        guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else {
-            return Ancestry()
-        }
+        guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry() }
         let written = after.filter { turn.ancestors[$0] == nil }
-        let older = written.isEmpty ? Ancestry() : try zone.ancestry(of: written)
-        return Ancestry(
-            revisions: after.compactMap { turn.ancestors[$0] }.reduce(older.revisions) { $0.union($1) },
-            isRefused: older.isRefused)
+        var ancestry = written.isEmpty ? Ancestry() : try zone.ancestry(of: written)
+        for case let revisions? in after.map({ turn.ancestors[$0] }) where revisions != ancestry.revisions {
+            ancestry.revisions = ancestry.revisions.isEmpty ? revisions : ancestry.revisions.union(revisions)
+        }
+        return ancestry
     }
 
     private mutating func takeID(of table: Int) throws -> Int64 {
@@ -163,7 +161,7 @@ extension GroupRun {
     /// texts they would differ from the server's values. A value of an update that is only spelled in another way than
     /// the value at the author's base is no edit: written, it would undo another author's change.
     private func spellValues(
-        in changeSet: inout PendingChangeSet, _ contended: [Int: ContendedRecord], seen: RangeSet<Int64>
+        in changeSet: inout PendingChangeSet, _ contended: [Int: ContendedRecord], seen: SeenRevisions
     ) throws {
         var places: [(index: Int, place: Int, column: String)] = []
         var values: [ColumnValue] = []
@@ -196,13 +194,13 @@ extension GroupRun {
     /// The most records that are looked up at once.
     private static var lookedUpMax: Int { 10_000 }
 
-    private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: RangeSet<Int64>, stamp: Stamp)
+    private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: SeenRevisions, stamp: Stamp)
         throws
         -> [Contention]
     {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
         var contended: [Int: ContendedRecord] = [:]
-        // Some thousand records at once, so that a large change set needs no second copy of its keys.
+        // So many records at once, so that a large change set needs no second copy of its keys.
         for first in stride(from: 0, to: changeSet.records.count, by: Self.lookedUpMax) {
             let part = first..<min(first + Self.lookedUpMax, changeSet.records.count)
             let changes = FindContentions.based(changeSet, part, base: base, in: schema)
@@ -268,7 +266,7 @@ extension GroupRun {
 extension ContendedRecord {
     /// Returns the hash of the value that the first unseen change of a column replaced, which is the author's; nil if
     /// the log does not tell: compaction can have removed changes before that entry.
-    fileprivate func replaced(_ column: String, unless seen: RangeSet<Int64>) -> String? {
+    fileprivate func replaced(_ column: String, unless seen: SeenRevisions) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
         let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
         let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
@@ -285,7 +283,7 @@ extension PendingChangeSet {
 struct FindContentions {
     let schema: SyncSchema
     /// The revisions of the author's own earlier change sets.
-    let seen: RangeSet<Int64>
+    let seen: SeenRevisions
 
     /// Returns changes with their bases, by index, but for new records with a fresh id, which nobody else knows.
     static func based(_ changeSet: PendingChangeSet, _ part: Range<Int>, base: Int64, in schema: SyncSchema)

@@ -82,8 +82,6 @@ package struct Identities {
         self.rules = rules
     }
 
-    // MARK: Temporary ids
-
     /// Returns the temporary ids that a change set refers to or names without creating their records.
     func wanted(by changeSet: PendingChangeSet) -> Set<TemporaryName> {
         var wanted: Set<TemporaryName> = []
@@ -153,8 +151,6 @@ package struct Identities {
             return (place, names, cell.kind == .text)
         }
     }
-
-    // MARK: Renaming
 
     /// Assigns ids to new records with temporary ones, in their order; throws ``Violation`` if one is of two records.
     func assign(to changeSet: PendingChangeSet, known: [TemporaryName: Int64], take: (_ table: Int) throws -> Int64)
@@ -228,8 +224,6 @@ package struct Identities {
         }
         return hasRenamed ? Value.key(ofParts: parts) : nil
     }
-
-    // MARK: Refusals
 
     /// The refusal of a temporary id that stands for two records.
     package static func usedTemporaryID(_ table: SyncedTable) -> Violation {

@@ -178,7 +178,7 @@ private struct Owners {
         }
         if next.changeSet < changeSets.count {
             let record = records(next.changeSet)[next.record]
-            if record.table == name.table, record.key == name.key {
+            if RecordID(table: record.table, key: record.key) == name {
                 defer { next.record += 1 }
                 return next
             }

@@ -79,7 +79,9 @@ package struct ListConflicts {
         var sides = sent(refusal)
         for table in reader.schema.tables {
             for (key, values) in Self.truth(of: table, in: truth) {
-                if let index = sides.firstIndex(where: { $0.table.name == table.name && $0.key == key }) {
+                if let index = sides.firstIndex(where: {
+                    $0.table.name == table.name && $0.key.utf8.elementsEqual(key.utf8)
+                }) {
                     sides[index].theirs = values
                 } else {
                     sides.append(Sides(table: table, key: key, theirs: values))

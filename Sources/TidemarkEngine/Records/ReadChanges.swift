@@ -117,23 +117,27 @@ package struct ReadChanges {
         let position = max(start, end ?? start)
         return Part(
             entries: entries,
-            news: candidates.compactMap { entry in news(of: entry, rows[entry.table]?[entry.key], leaving: leaving) },
+            news: candidates.compactMap { entry in news(of: entry, rows[Self.name(entry)], leaving: leaving) },
             next: FeedCursor(position: position, tag: try reader.tag(of: position.revision)), hasMore: !isLast)
     }
 
     /// The first entries, as far as they are about no more records than the page may name.
     private func withinLimit(_ entries: [LogRecord]) -> [LogRecord] {
         let limit = query.limit ?? ListQuery.allMax
-        var named: Set<[String]> = []
+        var named: Set<[[UInt8]]> = []
         return Array(
             entries.prefix { entry in
                 guard query.tables?.contains(entry.table) != false, !query.isDeletedOnly || entry.operation == .delete
                 else { return true }
-                named.insert([entry.table, entry.key])
+                named.insert(Self.name(entry))
                 return named.count <= limit
             }
         )
     }
+
+    /// Table and key as bytes: two strings that Swift finds equal can be the keys of two records.
+    private static func name(_ key: String, of table: String) -> [[UInt8]] { [Array(table.utf8), Array(key.utf8)] }
+    private static func name(_ entry: LogRecord) -> [[UInt8]] { name(entry.key, of: entry.table) }
 
     private static func place(_ entry: LogRecord) -> LogPosition {
         LogPosition(revision: entry.revision, table: entry.table, key: entry.key)
@@ -141,10 +145,10 @@ package struct ReadChanges {
 
     /// The last entry of each record, in the order of the log.
     private func candidates(_ entries: [LogRecord]) -> [LogRecord] {
-        var seen: Set<[String]> = []
+        var seen: Set<[[UInt8]]> = []
         var last: [LogRecord] = []
         for entry in entries.reversed() where query.tables?.contains(entry.table) != false {
-            guard reader.schema.byName[entry.table] != nil, seen.insert([entry.table, entry.key]).inserted else {
+            guard reader.schema.byName[entry.table] != nil, seen.insert(Self.name(entry)).inserted else {
                 continue
             }
             if !query.isDeletedOnly || entry.operation == .delete { last.append(entry) }
@@ -155,8 +159,8 @@ package struct ReadChanges {
     /// Reads the present rows, one question a table.
     ///
     /// - Returns: The rows by table and key, and the place of the first candidate that did not fit into the page.
-    private func rows(of candidates: [LogRecord]) throws -> ([String: [String: RowText]], unread: LogPosition?) {
-        var found: [String: [String: RowText]] = [:]
+    private func rows(of candidates: [LogRecord]) throws -> ([[[UInt8]]: RowText], unread: LogPosition?) {
+        var found: [[[UInt8]]: RowText] = [:]
         var unread: LogPosition?
         for (name, entries) in Dictionary(grouping: candidates, by: \.table).sorted(by: { $0.key < $1.key }) {
             guard let table = reader.schema.byName[name] else { continue }
@@ -166,9 +170,10 @@ package struct ReadChanges {
             question.charactersMax = query.list?.charactersMax
             question.keys = entries.map(\.key)
             let page = try reader.rows(question)
-            for row in page.rows { found[name, default: [:]][row.key] = row }
+            for row in page.rows { found[Self.name(row.key, of: name)] = row }
             guard page.hasMore, let last = page.rows.last,
-                let index = entries.firstIndex(where: { $0.key == last.key }), index + 1 < entries.count
+                let index = entries.firstIndex(where: { Self.name($0) == Self.name(last.key, of: name) }),
+                index + 1 < entries.count
             else { continue }
             let place = Self.place(entries[index + 1])
             unread = min(unread ?? place, place)
@@ -179,9 +184,9 @@ package struct ReadChanges {
     private var bytesMax: Int { query.limit == nil ? ZoneReaderLimits.wholeBytesMax : ZoneReaderLimits.bytesMax }
 
     /// The news of a record; nil for a record that a later entry names, or that was never in the filter.
-    private func news(of entry: LogRecord, _ row: RowText?, leaving: Set<[String]>) -> News? {
+    private func news(of entry: LogRecord, _ row: RowText?, leaving: Set<[[UInt8]]>) -> News? {
         guard let row else {
-            guard leaving.contains([entry.table, entry.key]) else { return nil }
+            guard leaving.contains(Self.name(entry)) else { return nil }
             let key = RecordPath.text(canonical: entry.key, of: reader.schema.byName[entry.table])
             return News(entry: entry, key: key, row: nil)
         }
@@ -191,13 +196,13 @@ package struct ReadChanges {
 
     /// The records that these entries can have moved out: deleted ones, and with a filter those whose columns of the
     /// filter changed.
-    private func leaving(_ entries: [LogRecord]) -> Set<[String]> {
+    private func leaving(_ entries: [LogRecord]) -> Set<[[UInt8]]> {
         let columns = Set(query.list?.filter?.columns.map(\.name) ?? [])
         return Set(
             entries.filter { entry in
                 guard entry.operation == .update, !columns.isEmpty else { return entry.operation == .delete }
                 return entry.columns.isEmpty || !columns.isDisjoint(with: entry.columns)
-            }.map { [$0.table, $0.key] }
+            }.map(Self.name)
         )
     }
 
@@ -210,7 +215,7 @@ package struct ReadChanges {
     private func columns(_ entry: LogRecord, _ entries: [LogRecord]) -> [SyncedTable.Column] {
         let all = query.list?.columns ?? reader.schema.byName[entry.table]?.columns ?? []
         guard query.isChangedOnly else { return all }
-        let own = entries.filter { $0.table == entry.table && $0.key == entry.key }
+        let own = entries.filter { Self.name($0) == Self.name(entry) }
         guard own.allSatisfy({ $0.operation == .update }) else { return all }
         let changed = Set(own.flatMap(\.columns))
         return all.filter { changed.contains($0.name) }

@@ -85,7 +85,10 @@ struct RecordChangeSet: Sendable {
 
     /// Returns the position of the write of a record.
     func index(of table: String, _ key: String) -> Int? {
-        writes.indices.first { writes[$0].table.name == table && (keys[$0] == key || writes[$0].key == key) }
+        writes.indices.first { place in
+            let isNamed = [keys[place], writes[place].key].contains { $0.utf8.elementsEqual(key.utf8) }
+            return isNamed && writes[place].table.name == table
+        }
     }
 
     /// Returns the place of a write; a new record whose id the server gives has no key yet.

@@ -268,6 +268,18 @@ extension RangeSet<Int64> {
     mutating func insert(_ revision: Int64) { insert(contentsOf: revision..<revision + 1) }
 }
 
+/// The revisions that the author of a change set had made when it made this one.
+///
+/// There may be 10,000 change sets, and each keeps them; those of the request are one range.
+struct SeenRevisions {
+    /// Those of its ancestors that came in earlier requests.
+    var ancestors = RangeSet<Int64>()
+    /// Those of the same request.
+    var accepted = RangeSet<Int64>()
+
+    func contains(_ revision: Int64) -> Bool { accepted.contains(revision) || ancestors.contains(revision) }
+}
+
 /// The ancestors of a change set.
 package struct Ancestry: Hashable, Sendable {
     /// The revisions of its ancestors, which are the author's own changes.

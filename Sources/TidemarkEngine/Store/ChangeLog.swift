@@ -6,7 +6,7 @@ import TidemarkCore
 /// of its change set, as devices receive it, and an entry a record with the values that it replaced. Push and pull read
 /// the texts after a revision (``LogReader/catchUp(_:)``), memory and other nodes the latest ones
 /// (``BookDatabase/recent(_:layout:bytesMax:)``), from which events are sent. The feed, histories, conflicts and the
-/// list of revisions read entries, never texts. Each of them reads for a caller, as a ``LogReader``.
+/// list of revisions read entries, never texts. Whatever a transaction reads for a caller, a ``LogReader`` reads.
 package struct LoggedChangeSet {
     /// The revision.
     package let revision: Int64
@@ -49,9 +49,9 @@ package struct LoggedChangeSet {
 
 /// A caller who reads the log of a zone, in a transaction.
 ///
-/// It holds the caller's access, as the gate has decided it; without one, nothing of the log leaves a transaction.
-/// Every reader of a zone may read all of its log, so the answers do not depend on the caller. ``Pulls`` answers from
-/// memory, to requests with the same access; a change for all listeners goes to those whom the gate still admits.
+/// It holds the caller's access, as the gate has decided it, so that no request reads the log without one. Every reader
+/// of a zone may read all of its log: the answers do not depend on the caller. ``Pulls`` answers from memory, to
+/// requests with the same access; a change for all listeners goes to those whom the gate still admits.
 package struct LogReader {
     let zone: any RowReader
     /// The caller's rights.
@@ -70,7 +70,7 @@ package struct LogReader {
         try zone.books.catchUp(missed) ?? zone.missedChangeSets(missed)
     }
 
-    /// Returns the change set of a revision as JSON; nil if the log does not have it, or it is long.
+    /// Returns the change set of a revision as JSON; nil if the log does not have it.
     package func changeSet(of revision: Int64) throws -> String? {
         try zone.changeSets(of: [revision], bytesMax: ZoneReaderLimits.bytesMax)[revision]
     }

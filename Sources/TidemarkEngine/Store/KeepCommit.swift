@@ -50,8 +50,8 @@ extension CommitTransaction {
     // MARK: The log
 
     private func keepEntries(of revisions: [CommittedRevision]) throws {
-        var created: [(revision: Int, entry: Int)] = []
-        var changed: [(revision: Int, entry: Int)] = []
+        var created: [(place: Int, index: Int)] = []
+        var changed: [(place: Int, index: Int)] = []
         for (place, revision) in revisions.enumerated() {
             for index in revision.entries.indices {
                 if revision.entries[index].before == nil {
@@ -62,16 +62,16 @@ extension CommitTransaction {
             }
         }
         try write(KeepSQL.creations, count: created.count) { index in
-            let revision = revisions[created[index].revision]
-            let entry = revision.entries[created[index].entry]
+            let revision = revisions[created[index].place]
+            let entry = revision.entries[created[index].index]
             return [
                 .text(schema.tables[entry.name.table].name), .text(entry.name.key), .integer(revision.revision),
                 .text(Operation.create.rawValue),
             ]
         }
         try write(KeepSQL.changes, count: changed.count) { index in
-            let revision = revisions[changed[index].revision]
-            let entry = revision.entries[changed[index].entry]
+            let revision = revisions[changed[index].place]
+            let entry = revision.entries[changed[index].index]
             return values(of: entry, entry.before ?? [], in: revision.revision)
         }
     }

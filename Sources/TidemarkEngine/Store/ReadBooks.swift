@@ -258,19 +258,20 @@ extension CommitTransaction {
     package func ancestry(of ids: [String]) throws -> Ancestry {
         guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry() }
         let list = JSONText.array(ids.map { JSONText.quote($0) })
-        var revisions = RangeSet<Int64>()
+        var revisions: [Int64] = []
         var isRefused = false
         var missing = Set(ids)
         for row in try rows(FactsSQL.ancestry, [.text(list)]) {
             let isDirect = missing.remove(try row.text(0)) != nil
-            if let revision = row.integer(1) { revisions.insert(revision) } else if isDirect { isRefused = true }
+            if let revision = row.integer(1) { revisions.append(revision) } else if isDirect { isRefused = true }
         }
         if let missing = ids.first(where: missing.contains) {
             throw TidemarkError(
                 .predecessorMissing, "The change set depends on \(missing), which has not arrived.",
                 fix: "Send \(missing) first, or in the same request before this one.")
         }
-        return Ancestry(revisions: revisions, isRefused: isRefused)
+        // In their order each is put at the end.
+        return Ancestry(revisions: RangeSet(revisions.sorted().map { $0..<$0 + 1 }), isRefused: isRefused)
     }
 
     /// Returns the notes of a device's overruled values up to a revision, oldest first, JSON each.
