@@ -38,7 +38,7 @@ extension RowReader {
 /// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
 /// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
 package protocol ZoneReader: RowReader {
-    /// The access of the caller who asks.
+    /// The access with which a client asks, as the gate has decided it.
     var access: ZoneAccess { get }
 
     /// Counts the rows that a filter selects, up to `max` + 1.
