@@ -72,7 +72,7 @@ package struct LogReader {
 
     /// Returns the change set of a revision as JSON; nil if the log does not have it.
     package func changeSet(of revision: Int64) throws -> String? {
-        try zone.changeSets(of: [revision], bytesMax: ZoneReaderLimits.bytesMax)[revision]
+        try zone.changeSets(of: [revision])[revision]
     }
 }
 
@@ -197,16 +197,9 @@ extension BookDatabase {
     }
 
     /// Returns change sets as JSON by their revisions, without those that the log does not have any more.
-    ///
-    /// It stops before the bytes exceed the maximum, but returns at least the first.
-    package func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String] {
-        var bytes = 0
-        let limits = [Value.null, .integer(Int64(bytesMax))]
-        let question = BookQuestion(ChangeSetSQL.some, limits, about: revisions.map { [.integer($0)] })
-        let entries = try read(question) { entry, count in
-            bytes += entry.length
-            return count == 0 || bytes <= bytesMax
-        }
+    package func changeSets(of revisions: [Int64]) throws -> [Int64: String] {
+        let question = BookQuestion(ChangeSetSQL.some, [.null], about: revisions.map { [.integer($0)] })
+        let entries = try read(question) { _, _ in true }
         return entries.reduce(into: [:]) { if !$1.body.isEmpty { $0[$1.revision] = $1.body } }
     }
 
@@ -305,20 +298,8 @@ private enum ChangeSetSQL {
     static let range = BookStatement(
         entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision"))
     static let some = BookStatement(
-        sqlite: someEntries,
-        postgres: """
-            SELECT *
-            FROM (
-                SELECT page.*, sum(octet_length(body)) OVER (ORDER BY place) AS bytes
-                FROM (\(someEntries)) AS page
-            ) AS measured
-            WHERE bytes <= $3 OR bytes = octet_length(body)
-            ORDER BY place
-            """,
+        entries(from: "{each revision AS entry: entry.revision = asked.revision}", where: "ORDER BY asked.n"),
         about: ["revision": "bigint"])
-    private static let someEntries = entries(
-        own: "NULL, NULL, asked.n AS place", from: "{each revision AS entry: entry.revision = asked.revision}",
-        where: "")
     static let start = BookStatement(
         """
         SELECT (SELECT chain FROM {revision} WHERE {here} AND revision = $3),

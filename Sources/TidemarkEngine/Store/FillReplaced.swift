@@ -28,7 +28,7 @@ extension BookDatabase {
         while start < entries.count {
             let revision = entries[start].revision
             let end = entries[start...].firstIndex { $0.revision != revision } ?? entries.count
-            let attributes = try attributes(in: changeSets(of: [revision], bytesMax: .max)[revision])
+            let attributes = try attributes(in: changeSets(of: [revision])[revision])
             for entry in entries[start..<end] {
                 let name = [entry.table, entry.key]
                 let before = LogRecord.values(entry.replaced).merging(known[name] ?? [:]) { $1 }

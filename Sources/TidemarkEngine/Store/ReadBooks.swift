@@ -245,7 +245,7 @@ extension CommitTransaction {
         let revisions = verdicts.compactMap { row in
             row[2] != nil || extent == .ids && row.isTrue(4) ? nil : row.integer(1)
         }
-        let texts = try revisions.isEmpty ? [:] : changeSets(of: revisions, bytesMax: .max)
+        let texts = try revisions.isEmpty ? [:] : changeSets(of: revisions)
         return try verdicts.reduce(into: [:]) { copies, row in
             let copy = AuthorsCopy(whole: row[2], ids: row[3], logged: row.integer(1).flatMap { texts[$0] })
             copies[try row.text(0)] = try copy.render()
