@@ -12,7 +12,7 @@ import TidemarkCore
         """
 
     private func sets(_ text: String) throws -> [(hash: String, records: [String])] {
-        let schema = try StagingBench(Self.tables).schema
+        let schema = try TableBench(Self.tables).schema
         return try Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = try JSONReader(bytes)
             var changes = ChangeSetReader(schema.wireNames)

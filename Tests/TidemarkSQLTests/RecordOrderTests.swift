@@ -6,8 +6,8 @@ import TidemarkCore
 
 /// Parents, children and defaults: the order in which records are written.
 @Suite struct RecordOrderTests {
-    private func lists(onDelete action: String) throws -> StagingBench {
-        try StagingBench(
+    private func lists(onDelete action: String) throws -> TableBench {
+        try TableBench(
             """
             CREATE TABLE items (id INTEGER PRIMARY KEY, list INTEGER NOT NULL REFERENCES lists ON DELETE \(action));
             CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
@@ -59,7 +59,7 @@ import TidemarkCore
     }
 
     @Test func `one set deletes a tree of any depth`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE nodes (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES nodes ON DELETE RESTRICT)",
             rows: "INSERT INTO nodes VALUES (1, NULL), (2, 1), (3, 2), (4, 3)")
         try bench.apply(#"{"nodes":{"delete":[1,2,3,4]}}"#)
@@ -67,7 +67,7 @@ import TidemarkCore
     }
 
     @Test func `one set creates records of two tables that reference each other`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE teams (id INTEGER PRIMARY KEY, captain INTEGER NOT NULL REFERENCES players);
             CREATE TABLE players (id INTEGER PRIMARY KEY, team INTEGER NOT NULL REFERENCES teams);
@@ -83,7 +83,7 @@ import TidemarkCore
     }
 
     @Test func `omitted columns get their defaults, record by record`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE t (
                 id INTEGER PRIMARY KEY,
@@ -108,7 +108,7 @@ import TidemarkCore
     }
 
     @Test func `updates of different columns leave the other columns unchanged`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)",
             rows: "INSERT INTO t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"a":null},"2":{"b":"new"}}}}"#)
@@ -116,17 +116,15 @@ import TidemarkCore
     }
 
     @Test func `updates of missing records are counted`() throws {
-        let bench = try StagingBench("CREATE TABLE t (id INTEGER PRIMARY KEY, a)", rows: "INSERT INTO t VALUES (1, 0)")
-        _ = try bench.stage(#"[{"t":{"update":[1,2],"attributes":{"1":{"a":1},"2":{"a":2}}}}]"#)
-        let unmatched = try bench.queue.write {
-            try RecordWriter($0, schema: bench.schema).write(ord: 0)
-        }
+        let bench = try TableBench("CREATE TABLE t (id INTEGER PRIMARY KEY, a)", rows: "INSERT INTO t VALUES (1, 0)")
+        let body = Array(#"[{"t":{"update":[1,2],"attributes":{"1":{"a":1},"2":{"a":2}}}}]"#.utf8)
+        let unmatched = try bench.queue.write { try bench.write(body, by: .device, in: $0) }
         #expect(unmatched == 1)
     }
 
     @Test func `all of a table's hundred columns are written`() throws {
         let names = (1...100).map { "c\($0)" }
-        let bench = try StagingBench("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))")
+        let bench = try TableBench("CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))")
         let first = names.map { #""\#($0)":"\#($0)""# }.joined(separator: ",")
         try bench.apply(#"{"wide":{"create":[1,2],"attributes":{"1":{\#(first)},"2":{"c7":7}}}}"#)
         #expect(try bench.rows("SELECT \(names.joined(separator: "||")) FROM wide WHERE id = 1") == [names.joined()])
@@ -136,7 +134,7 @@ import TidemarkCore
     @Test(arguments: ["", "WITHOUT ROWID"]) func `composite keys are created, updated and deleted by all parts`(
         options: String
     ) throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE m (a INTEGER, b TEXT, v, PRIMARY KEY (a, b)) \(options)",
             rows: "INSERT INTO m VALUES (1, 'x', 0), (1, 'y', 0), (2, 'x', 0)")
         try bench.apply(

@@ -15,12 +15,12 @@ import TidemarkCore
         );
         """
 
-    private func people() throws -> StagingBench {
-        try StagingBench(
+    private func people() throws -> TableBench {
+        try TableBench(
             Self.people, rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')")
     }
 
-    @Test(arguments: StagingBench.Writer.allCases) func `two records swap a unique value`(writer: StagingBench.Writer)
+    @Test(arguments: TableBench.Writer.allCases) func `two records swap a unique value`(writer: TableBench.Writer)
         throws
     {
         let bench = try people()
@@ -101,7 +101,7 @@ import TidemarkCore
 
     @Test(arguments: ["INTEGER", "REAL", "TEXT", "BLOB", "DECIMAL(5,2)", "DATE", ""])
     func `a swap works in a NOT NULL column of any type`(type: String) throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE)",
             rows: "INSERT INTO t VALUES (1, 100), (2, 200)")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":200},"2":{"v":100}}}}"#)
@@ -113,7 +113,7 @@ import TidemarkCore
     ) throws {
         let literal = ["TEXT": #""x""#, "BLOB": #"{"$blob":"AA=="}"#][type] ?? "1"
         let other = ["TEXT": #""y""#, "BLOB": #"{"$blob":"AQ=="}"#][type] ?? "2"
-        let bench = try StagingBench("CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE) STRICT")
+        let bench = try TableBench("CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE) STRICT")
         try bench.apply(#"{"t":{"create":[1,2],"attributes":{"1":{"v":\#(literal)},"2":{"v":\#(other)}}}}"#)
         let before = try bench.rows("SELECT quote(v) FROM t ORDER BY id")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":\#(other)},"2":{"v":\#(literal)}}}}"#)
@@ -121,7 +121,7 @@ import TidemarkCore
     }
 
     @Test func `a swap works if the unique column is generated`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, folded TEXT AS (lower(v)) STORED UNIQUE)",
             rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
@@ -139,8 +139,8 @@ import TidemarkCore
     private static let slugs = "SELECT id, body ->> 'slug' FROM doc ORDER BY id"
 
     /// JSON documents with a unique generated column.
-    private func documents(_ columns: String, _ index: String) throws -> StagingBench {
-        try StagingBench(
+    private func documents(_ columns: String, _ index: String) throws -> TableBench {
+        try TableBench(
             "CREATE TABLE doc (id INTEGER PRIMARY KEY, body TEXT NOT NULL\(columns)); \(index)",
             rows: #"""
                 INSERT INTO doc (id, body)
@@ -185,7 +185,7 @@ import TidemarkCore
     }
 
     @Test func `two JSON documents swap unique slugs where no placeholder text has one`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE doc (id INTEGER PRIMARY KEY, place INTEGER NOT NULL UNIQUE, body TEXT NOT NULL,
                 slug TEXT AS (body ->> 'slug') NOT NULL UNIQUE);
@@ -201,7 +201,7 @@ import TidemarkCore
     }
 
     @Test func `a swap works under a unique index on an expression`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT); CREATE UNIQUE INDEX i ON t (lower(v))",
             rows: "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
@@ -210,10 +210,10 @@ import TidemarkCore
 
     @Test(arguments: ["REPLACE", "IGNORE", "ROLLBACK"])
     func `rule 22: a table's ON CONFLICT clause does not delete another record`(clause: String) throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE ON CONFLICT \(clause))",
             rows: "INSERT INTO t VALUES (1, 'work')")
-        for writer in StagingBench.Writer.allCases {
+        for writer in TableBench.Writer.allCases {
             #expect(throws: DatabaseError.self) {
                 try bench.apply(#"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#, by: writer)
             }
@@ -221,12 +221,12 @@ import TidemarkCore
         #expect(try bench.rows("SELECT * FROM t") == ["1 work"])
     }
 
-    @Test(arguments: StagingBench.Writer.allCases)
-    func `the one primary address changes under a partial unique index, in either order`(writer: StagingBench.Writer)
+    @Test(arguments: TableBench.Writer.allCases)
+    func `the one primary address changes under a partial unique index, in either order`(writer: TableBench.Writer)
         throws
     {
         for (old, new) in [(1, 2), (2, 1)] {
-            let bench = try StagingBench(
+            let bench = try TableBench(
                 """
                 CREATE TABLE t (id INTEGER PRIMARY KEY, person INTEGER NOT NULL, counts INTEGER NOT NULL);
                 CREATE UNIQUE INDEX i ON t (person) WHERE counts;
@@ -242,7 +242,7 @@ import TidemarkCore
 
     @Test(arguments: [(1, 2), (2, 1)])
     func `the one primary address changes under a partial NOCASE index, in either order`(old: Int, new: Int) throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
             CREATE UNIQUE INDEX i ON t (lower(mail)) WHERE gone IS NULL;
@@ -255,7 +255,7 @@ import TidemarkCore
     }
 
     @Test func `an update outside any partial index parks nothing and fires no extra trigger`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, code TEXT, gone TEXT, qty INTEGER NOT NULL);
             CREATE UNIQUE INDEX i ON t (code) WHERE gone IS NULL;
@@ -269,7 +269,7 @@ import TidemarkCore
     }
 
     @Test func `a restored record takes the name of one archived in the same change set`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
             CREATE UNIQUE INDEX i ON t (mail) WHERE gone IS NULL;
@@ -286,7 +286,7 @@ import TidemarkCore
     }
 
     @Test func `records that share a unique pair swap one half of it`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b TEXT NOT NULL, UNIQUE (a, b))",
             rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"b":"y"},"2":{"b":"x"}}}}"#)
@@ -294,7 +294,7 @@ import TidemarkCore
     }
 
     @Test func `two children swap their unique parents`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE seats (id INTEGER PRIMARY KEY);
             CREATE TABLE guests (id INTEGER PRIMARY KEY, seat INTEGER NOT NULL UNIQUE REFERENCES seats);
@@ -306,7 +306,7 @@ import TidemarkCore
     }
 
     @Test func `a trigger's own OR REPLACE holds while records are created and updated`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             """
             CREATE TABLE note (id INTEGER PRIMARY KEY, x);
             CREATE TABLE counts (tbl TEXT PRIMARY KEY, n INTEGER);

@@ -15,11 +15,11 @@ import TidemarkCore
     private static let rows = "INSERT INTO file (id, name) VALUES (1, 'a'), (2, 'b')"
 
     private func bench(_ file: String = "CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT UNIQUE);") throws
-        -> StagingBench
-    { try StagingBench(file + Self.audit, rows: Self.rows) }
+        -> TableBench
+    { try TableBench(file + Self.audit, rows: Self.rows) }
 
-    @Test(arguments: StagingBench.Writer.allCases)
-    func `a trigger sees a deletion whose name a new record takes, and no update before it`(writer: StagingBench.Writer)
+    @Test(arguments: TableBench.Writer.allCases)
+    func `a trigger sees a deletion whose name a new record takes, and no update before it`(writer: TableBench.Writer)
         throws
     {
         let bench = try bench()
@@ -28,8 +28,8 @@ import TidemarkCore
         #expect(try bench.rows("SELECT name FROM file ORDER BY id") == ["b", "a"])
     }
 
-    @Test(arguments: StagingBench.Writer.allCases)
-    func `a trigger sees only the new names, where no record takes the name of another`(writer: StagingBench.Writer)
+    @Test(arguments: TableBench.Writer.allCases)
+    func `a trigger sees only the new names, where no record takes the name of another`(writer: TableBench.Writer)
         throws
     {
         let bench = try bench()
@@ -53,7 +53,7 @@ import TidemarkCore
     }
 
     @Test func `a record takes a pair of values from one that changes only the second`() throws {
-        let bench = try StagingBench(
+        let bench = try TableBench(
             "CREATE TABLE seat (id INTEGER PRIMARY KEY, place INTEGER, number INTEGER, UNIQUE (place, number))",
             rows: "INSERT INTO seat VALUES (1, 1, 2), (2, 3, 2)")
         try bench.apply(#"{"seat":{"update":[1,2],"attributes":{"1":{"place":3},"2":{"number":5}}}}"#)

@@ -69,8 +69,8 @@ import TidemarkCore
     @Test(arguments: Path.allCases, pool) func `a value keeps its bits in every type of column`(
         path: Path, specimen: Specimen
     ) throws {
-        let source = try StagingBench(Self.table)
-        let target = try StagingBench(Self.table)
+        let source = try TableBench(Self.table)
+        let target = try TableBench(Self.table)
         try source.queue.write { db in
             try db.execute(
                 sql: """
@@ -87,8 +87,8 @@ import TidemarkCore
 
     @Test(arguments: Path.allCases) func `twenty thousand random doubles keep their bits`(path: Path) throws {
         let table = "CREATE TABLE pool (id INTEGER PRIMARY KEY, untyped, r REAL)"
-        let source = try StagingBench(table)
-        let target = try StagingBench(table)
+        let source = try TableBench(table)
+        let target = try TableBench(table)
         var generator = SplitMix(state: 20_240_229)
         try source.queue.write { db in
             let insert = try db.makeStatement(sql: "INSERT INTO pool VALUES (NULL, ?1, ?1)")
@@ -105,8 +105,8 @@ import TidemarkCore
     }
 
     @Test func `two files with equal rows and different pages have equal digests`() throws {
-        let source = try StagingBench(Self.table)
-        let target = try StagingBench(Self.table)
+        let source = try TableBench(Self.table)
+        let target = try TableBench(Self.table)
         for specimen in Self.pool {
             try source.queue.write { db in
                 try db.execute(
@@ -120,7 +120,7 @@ import TidemarkCore
 
     // MARK: Steps
 
-    private func send(from source: StagingBench, to target: StagingBench, _ path: Path) throws {
+    private func send(from source: TableBench, to target: TableBench, _ path: Path) throws {
         let table = try #require(source.schema.byName["pool"])
         let object = RowJSON.object(table.valueColumns.map(\.name))
         switch path {
@@ -145,21 +145,17 @@ import TidemarkCore
             }
             try target.queue.write { db in
                 try EngineConnection.prepare(db, schema: target.schema)
-                try StagingTables.clear(in: db)
-                try db.execute(sql: "CREATE TEMP TABLE images (key TEXT, image TEXT)")
-                let insert = try db.makeStatement(sql: "INSERT INTO images VALUES (?, ?)")
+                var builder = ChangeSetBuilder(target.schema)
                 for image in images {
-                    try insert.execute(arguments: [image["key"] as String, image["image"] as String])
+                    try builder.add(.create, RecordID(table: 0, key: image["key"]), json: image["image"])
                 }
-                try StagedImages.stage(
-                    "SELECT 'pool' AS tbl, key, 'create' AS operation, image AS attributes FROM images", ord: 0, in: db)
-                try RecordWriter(db, schema: target.schema).write(ord: 0)
+                try ChangeWriter(db, schema: target.schema, isDevice: true).write(builder.build())
             }
         }
     }
 
     /// Type and bytes of every value, with the bits of doubles, which SQLite prints inexactly.
-    private func fingerprints(_ bench: StagingBench) throws -> [String] {
+    private func fingerprints(_ bench: TableBench) throws -> [String] {
         try bench.queue.read { db in
             let types = Self.columns.map {
                 "typeof(\(SQLText.name($0))) || ' ' || hex(CAST(\(SQLText.name($0)) AS BLOB))"
@@ -175,7 +171,7 @@ import TidemarkCore
         }
     }
 
-    private func doubles(_ bench: StagingBench) throws -> [UInt64] {
+    private func doubles(_ bench: TableBench) throws -> [UInt64] {
         try bench.queue.read { db in
             try Row.fetchAll(db, sql: "SELECT untyped, r FROM pool ORDER BY id").flatMap {
                 [($0[0] as Double).bitPattern, ($0[1] as Double).bitPattern]
@@ -183,7 +179,7 @@ import TidemarkCore
         }
     }
 
-    private func digest(_ bench: StagingBench) throws -> ZoneDigest {
+    private func digest(_ bench: TableBench) throws -> ZoneDigest {
         try bench.queue.write { try Digest.compute($0, schema: bench.schema, zone: "main", revision: 1) }
     }
 }

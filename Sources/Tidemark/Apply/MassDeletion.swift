@@ -31,14 +31,13 @@ struct MassDeletion: Error, Sendable {
     }
 
     /// Throws unless the answer, applied but not committed, leads to the confirmed fingerprint.
-    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints) throws
-    {
+    func requireConsent(_ consent: Consent, to answer: Answer, file: DeviceFile, rows: RowFingerprints) throws {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
         guard file.tables.isZones else { throw error(because: "the app's tables differ from the server's.") }
         // The zone has newer revisions, so the server must confirm again.
-        guard envelope.maxRevision <= revision else { throw self }
+        guard answer.maxRevision <= revision else { throw self }
         let mine = try rows.all()
-        guard mine == envelope.fingerprint, envelope.maxRevision < revision || mine == confirmed else {
+        guard mine == answer.fingerprint, answer.maxRevision < revision || mine == confirmed else {
             throw error(because: "the server's rows do not match its answer.")
         }
     }
@@ -60,25 +59,25 @@ struct MassDeletion: Error, Sendable {
         }
     }
 
-    /// Finds one in a staged change set, while the tables hold the confirmed rows; this device's own do not count.
-    static func find(stagedAs ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
-        let stagedCount = try Int.fetchOne(
-            db, cached: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'",
-            arguments: [ord])
-        guard let stagedCount, stagedCount > limits.massDeletionRecordsMin else { return nil }
-        let tables = try schema.tables.map { table in
+    /// Finds one in a change set, while the tables hold the confirmed rows; this device's own do not count.
+    static func find(_ changeSet: PendingChangeSet, _ schema: SyncSchema, limits: Limits, in db: Database) throws
+        -> MassDeletion?
+    {
+        let deleted = changeSet.records.filter { $0.operation == .delete }
+        guard deleted.count > limits.massDeletionRecordsMin else { return nil }
+        let tables = try schema.tables.enumerated().map { place, table in
+            let keys = deleted.filter { $0.table == place }.map { JSONText.quote($0.key) }
             let count = try Int.fetchOne(
                 db,
                 sql: """
                     SELECT count(*)
-                    FROM temp.tidemark_staged AS staged
-                    JOIN main.\(SQLText.name(table.name)) AS app_row
-                        ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
-                    WHERE staged.ord = ? AND staged.tbl = ? AND staged.operation = 'delete'
-                        AND NOT EXISTS (
-                            SELECT 1 FROM tidemark_outbox AS entry
-                            WHERE entry.tbl = staged.tbl AND entry.key = staged.key AND entry.operation = 'delete')
-                    """, arguments: [ord, table.name])
+                    FROM json_each(?) AS gone
+                    CROSS JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "gone.value", alias: "app_row."))
+                    WHERE NOT EXISTS (
+                        SELECT 1 FROM tidemark_outbox AS entry
+                        WHERE entry.tbl = ? AND entry.key = gone.value AND entry.operation = 'delete')
+                    """, arguments: [JSONText.array(keys), table.name])
             return (name: table.name, records: count ?? 0)
         }
         return MassDeletion(tables, of: try countRows(db, schema), limits: limits)

@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Takes pending changes out of the tables and replays them, so that the server's changes apply to the server's rows.
+/// The pending changes in the tables: takes them out, so that the tables hold confirmed rows, and puts them back.
 struct PendingChanges {
     let db: Database
     let schema: SyncSchema
@@ -20,27 +20,12 @@ struct PendingChanges {
 
     /// Resets every record with pending changes to its confirmed version.
     func rewind() throws {
-        try UnservedColumns(db: db, schema: schema).save(all: false)
         guard try !isEmpty, !planted(PlantedBug.appliesOnTopOfEdits) else { return }
-        try StagedImages.stage(
+        try WriteRecords(db: db, schema: schema).write(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM tidemark_base
-            """, ord: StagedPurpose.rewind.ord, in: db)
-        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
-    }
-
-    /// Resets records with pending sums to their confirmed versions, because their rows have the sums already.
-    func rewindSums() throws {
-        try StagedImages.stage(
-            """
-            SELECT tbl, key, 'create' AS operation, image AS attributes
-            FROM tidemark_base AS base
-            WHERE image IS NOT NULL AND EXISTS (
-                SELECT 1 FROM tidemark_outbox AS entry
-                WHERE entry.tbl = base.tbl AND entry.key = base.key AND \(Delta.has("entry.attributes")))
-            """, ord: StagedPurpose.rewind.ord, in: db)
-        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
+            """)
     }
 
     /// Stores the current rows as the bases of the records that still have pending changes.
@@ -61,103 +46,139 @@ struct PendingChanges {
         }
     }
 
-    /// A change set that no longer fits stays in the outbox without a replay; the server's verdict makes it a conflict.
+    /// Makes the pending changes again; the server's verdict makes one that does not fit a conflict.
     func replay() throws {
-        if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
-        try UnservedColumns(db: db, schema: schema).restore()
-    }
-
-    private func replayAll() throws {
+        guard try !isEmpty, !planted(PlantedBug.forgetsToReplay) else { return }
         let sets = try Int64.fetchAll(db, cached: "SELECT seq FROM tidemark_changeset ORDER BY seq")
+        let writer = WriteRecords(db: db, schema: schema)
+        let replayOne = { seq in try writer.write(Self.records, arguments: [seq]) }
+        if try fits(sets, { for seq in sets { try replayOne(seq) } }) || planted(PlantedBug.hidesWhatFits) { return }
+        // Together they may fit nevertheless: a later change set may give up a value that another row has by now.
+        let all = "SELECT tbl, key, operation, attributes FROM tidemark_outbox ORDER BY seq"
+        if try fits(sets, { try writer.writeJoined(all) }) { return }
+        for seq in sets { _ = try fits([seq]) { try replayOne(seq) } }
+    }
+
+    private static let records = "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?"
+
+    /// Runs a replay of change sets, and takes it back if they do not fit.
+    private func fits(_ sets: [Int64], _ replay: () throws -> Void) throws -> Bool {
+        var fits = false
         do {
             try db.inSavepoint {
-                try replay(sets, ord: StagedPurpose.replay.ord)
-                return .commit
+                try replay()
+                fits = try areReferencesWhole(in: sets)
+                return fits ? .commit : .rollback
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // One change set does not fit, so replay each one that does.
-            if planted(PlantedBug.hidesWhatFits) { return }
-            for (index, seq) in sets.enumerated() { try replayAlone(seq, ord: StagedPurpose.replayAlone.number(index)) }
-        }
+            return false
+        } catch is InvalidValue { return false }
+        return fits
     }
 
-    private func replayAlone(_ seq: Int64, ord: Int) throws {
-        do {
-            try db.inSavepoint {
-                try replay([seq], ord: ord)
-                return .commit
-            }
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // Stays in the outbox; see `replay()`.
-            return
+    /// Whether the records of change sets refer to records, and no record to one that they delete.
+    ///
+    /// SQLite does not enforce references here.
+    private func areReferencesWhole(in sets: [Int64]) throws -> Bool {
+        guard let first = sets.first, let last = sets.last, schema.tables.contains(where: { !$0.references.isEmpty })
+        else { return true }
+        var keys: [TidemarkCore.Operation: [Int: [String]]] = [:]
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: "SELECT DISTINCT tbl, key, operation = 'delete' FROM tidemark_outbox WHERE seq BETWEEN ? AND ?"),
+            arguments: [first, last])
+        while let row = try rows.next() {
+            guard let place = try schema.places[row.value(0)] else { continue }
+            keys[try row.value(2) ? .delete : .update, default: [:]][place, default: []].append(try row.value(1))
         }
+        let check = ForeignKeyCheck(db, schema: schema)
+        return try check.firstBroken(written: keys[.update] ?? [:], deleted: keys[.delete] ?? [:]) == nil
     }
+}
 
-    private func replay(_ sets: [Int64], ord: Int) throws {
-        let parts = sets.indices.map { StagedPurpose.replayPart.number($0) }
-        for (part, seq) in zip(parts, sets) {
-            for table in ["cell", "delta"] {
-                try db.execute(
-                    cached: """
-                        DELETE FROM temp.tidemark_staged_\(table)
-                        WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
-                        """, arguments: [part])
-            }
-            try db.execute(cached: "DELETE FROM temp.tidemark_staged WHERE ord = ?", arguments: [part])
-            try StagedImages.stage(
-                "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
-                hasDeltas: true, ord: part, in: db)
-        }
-        try Coalesce.merge(parts, into: ord, in: db)
-        try RecordWriter(db, schema: schema).write(ord: ord)
-        try refuseBrokenReferences(ord)
-    }
+/// Writes records of the bookkeeping into the tables, a part of them in memory at a time.
+struct WriteRecords {
+    let db: Database
+    let schema: SyncSchema
+    /// How many records are in memory.
+    private static let recordsMax = 1_000
 
-    /// Checks the references of replayed records, because SQLite does not enforce references here.
-    private func refuseBrokenReferences(_ ord: Int) throws {
-        for table in schema.tables {
-            for reference in table.references {
-                for sql in [orphanSQL(table, reference), abandonedSQL(table, reference)] {
-                    guard let sql else { continue }
-                    let isBroken = try Bool.fetchOne(db, cached: "SELECT EXISTS (\(sql))", arguments: [ord])
-                    guard isBroken == true else { continue }
-                    throw DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY)
+    /// Writes a query's rows: `tbl`, `key`, `operation` and `attributes`, an image or a change in JSON.
+    func write(_ query: String, arguments: StatementArguments = []) throws {
+        try writeInParts { take in
+            var builder = ChangeSetBuilder(schema)
+            // Deletions first: a new key may differ from a deleted one in spelling only.
+            for condition in ["operation = 'delete'", "operation <> 'delete'"] {
+                let rows = try Row.fetchCursor(
+                    db.cachedStatement(sql: "SELECT * FROM (\(query)) WHERE \(condition)"), arguments: arguments)
+                while let row = try rows.next() {
+                    try add(row, to: &builder)
+                    try take(&builder)
                 }
             }
+            return builder
         }
     }
 
-    /// Selects staged records with a reference to a missing record.
-    private func orphanSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
-        let match = zip(reference.columns, reference.parentColumns).map {
-            "parent_row.\(SQLText.name($1)) = child_row.\(SQLText.name($0))"
-        }
-        let isSet = reference.columns.map { "child_row.\(SQLText.name($0)) IS NOT NULL" }
-        return """
-            SELECT 1
-            FROM temp.tidemark_staged AS staged
-            JOIN main.\(SQLText.name(table.name)) AS child_row
-                ON \(KeySQL.match(table, key: "staged.key", alias: "child_row."))
-            WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name))
-                AND staged.operation <> 'delete' AND \(isSet.joined(separator: " AND "))
-                AND NOT EXISTS (
-                    SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS parent_row
-                    WHERE \(match.joined(separator: " AND ")))
-            """
+    /// Writes a query's rows as ``write(_:arguments:)`` does, the changes of a record as one.
+    ///
+    /// - Throws: `InvalidValue` if a number cannot be added.
+    func writeJoined(_ query: String) throws {
+        var builder = ChangeSetBuilder(schema)
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: query))
+        while let row = try rows.next() { try add(row, to: &builder) }
+        try ChangeWriter(db, schema: schema, isDevice: true).write(builder.buildJoined())
     }
 
-    /// Selects children of staged deletions; nil unless by primary key, the only columns that a staged deletion has.
-    private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
-        guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { return nil }
-        let match = reference.columns.indices.map {
-            "child_row.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "staged.key"))"
+    private func add(_ row: Row, to builder: inout ChangeSetBuilder) throws {
+        guard let place = try schema.places[row.value("tbl")] else { return }
+        let operation = try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update
+        try builder.add(operation, RecordID(table: place, key: row.value("key")), json: row.value("attributes"))
+    }
+
+    /// Writes single values: a query's rows are the name of a column, a value and a key, each key's one after another.
+    ///
+    /// `columns` has the places of the columns; a creation may have rows without a column.
+    func writeValues(
+        _ operation: TidemarkCore.Operation, of table: SyncedTable, columns: [String: Int], _ query: String
+    ) throws {
+        guard let place = schema.places[table.name] else { return }
+        try writeInParts { take in
+            var builder = ChangeSetBuilder(schema)
+            var record: (key: String, values: [(Int, Value)])?
+            try RowValues.read(query, in: db) { values in
+                guard let key = values[2].text else { throw TidemarkError.unreadable("The bookkeeping of this device") }
+                if let last = record, !last.key.utf8.elementsEqual(key.utf8) {
+                    builder.add(operation, RecordID(table: place, key: last.key), values: last.values)
+                    try take(&builder)
+                    record = nil
+                }
+                let column = values[0].text.flatMap { columns[$0] }
+                record = (key, (record?.values ?? []) + (column.map { [($0, values[1])] } ?? []))
+            }
+            if let record { builder.add(operation, RecordID(table: place, key: record.key), values: record.values) }
+            return builder
         }
-        return """
-            SELECT 1
-            FROM temp.tidemark_staged AS staged
-            JOIN main.\(SQLText.name(table.name)) AS child_row
-                ON \(match.joined(separator: " AND "))
-            WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(parent.name)) AND staged.operation = 'delete'
-            """
+    }
+
+    /// Writes what `read` reads, part by part; all at once if a value of one part stands in the way of another part.
+    private func writeInParts(_ read: (_ take: (inout ChangeSetBuilder) throws -> Void) throws -> ChangeSetBuilder)
+        throws
+    {
+        let writer = ChangeWriter(db, schema: schema, isDevice: true)
+        func write(_ recordsMax: Int) throws {
+            try db.inSavepoint {
+                let rest = try read { builder in
+                    guard builder.count >= recordsMax else { return }
+                    try writer.write(builder.build())
+                    builder = ChangeSetBuilder(schema)
+                }
+                if rest.count > 0 { try writer.write(rest.build()) }
+                return .commit
+            }
+        }
+        do { try write(Self.recordsMax) } catch let error as DatabaseError where error.isCollision {
+            try write(.max)
+        }
     }
 }

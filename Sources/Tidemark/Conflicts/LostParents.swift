@@ -77,7 +77,7 @@ struct LostParents {
         let created = try Row.fetchAll(
             db, sql: "SELECT tbl, key FROM tidemark_conflict_record WHERE id = ? AND operation = 'create'",
             arguments: [id])
-        let values = RowValues(db: db)
+        let values = CurrentRows(db: db)
         return try created.reduce(into: [:]) { dropped, row in
             let key: String = try row.value("key")
             guard let table = try schema.byName[row.value("tbl")], table.keyKind == .integer, let number = Int64(key),

@@ -125,7 +125,7 @@ struct MergeConflicts {
         guard let table = schema.byName[record.table],
             let operation = TidemarkCore.Operation(rawValue: record.operation)
         else { return .ask }
-        let rows = RowValues(db: db)
+        let rows = CurrentRows(db: db)
         let theirs = try rows.current(table, key: record.key)
         var base = try record.base.map { try RecordChanges(json: $0).values }
         let changes = try RecordChanges(json: record.mine)

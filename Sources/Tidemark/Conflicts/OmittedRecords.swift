@@ -24,7 +24,7 @@ struct OmittedRecords {
     func check(
         _ rows: [Row], beside decisions: [RecordDecision], choosing: [RecordName: Set<String>], in schema: SyncSchema
     ) throws {
-        let values = RowValues(db: db)
+        let values = CurrentRows(db: db)
         var absent = [Record]()
         var present = [Record]()
         for row in rows {

@@ -12,16 +12,10 @@ struct OverruledValues {
     let db: Database
     let now: String
 
-    /// Parks the overruled values of an accepted change set, staged as `ord`.
-    func park(fromSet ord: Int, id: String) throws -> [DeviceEvent] {
-        let records = try String.fetchOne(
-            db,
-            cached: """
-                SELECT value FROM temp.tidemark_staged_member
-                WHERE ord = ? AND name = 'overruled' AND type = 'array'
-                """, arguments: [ord])
-        guard let records, !planted(PlantedBug.dropsValuesInVain) else { return [] }
-        return try park(records, id: id)
+    /// Parks the overruled values of an accepted change set.
+    func park(of own: Answered.Own) throws -> [DeviceEvent] {
+        guard let records = own.set.overruled, !planted(PlantedBug.dropsValuesInVain) else { return [] }
+        return try park(records, id: own.id)
     }
 
     /// Parks the values of notes after note `last`, and stores the number of the newest note.
@@ -98,7 +92,7 @@ struct OverruledValues {
                         ELSE 1 END)
                 """, arguments: [records])
         guard isInvalid != true else {
-            throw AnswerCheck.inapplicable("a record of overruled values has a form that the protocol does not allow.")
+            throw Answer.inapplicable("a record of overruled values has a form that the protocol does not allow.")
         }
     }
 

@@ -12,30 +12,26 @@ struct ParkConflict {
     let db: Database
     let now: String
 
-    /// Parks refused change sets, whose truths are staged as `ord`, and their dependents.
+    /// Parks refused change sets, with the server's records of their answers, and their dependents.
     ///
     /// At this point the tables of `schema` hold the server's rows. They are the truth about dependents without a
     /// verdict of their own.
-    func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [DeviceEvent] {
+    func park(_ refused: [Answered.Own], in schema: SyncSchema) throws -> [DeviceEvent] {
         guard !refused.isEmpty else { return [] }
-        let rows = try Row.fetchAll(
-            db, cached: "SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered WHERE conflict")
-        let reasonsByOrd = try Dictionary(
-            rows.map { try ($0.value(0) as Int, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
-        let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
-        let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
-        let events = try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths)
+        let reasons = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.set.reasons) })
+        let answers = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.set) })
+        let events = try park(reasons, answers: answers)
         // An answer has no record that the refusal is not about, for instance one that breaks a CHECK.
         try JudgeAfterReset.fillTheirs(refused.map(\.id), schema: schema, in: db, where: "theirs IS NULL")
-        let dependents = events.compactMap(\.conflictID).filter { truths[$0] == nil }
+        let dependents = events.compactMap(\.conflictID).filter { answers[$0] == nil }
         try JudgeAfterReset.fillTheirs(dependents, schema: schema, in: db)
         return events
     }
 
     /// Parks change sets that the server cannot judge, and their dependents; `reasons` has a JSON array for each id.
-    func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] { try park(reasons, truths: [:]) }
+    func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] { try park(reasons, answers: [:]) }
 
-    private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [DeviceEvent] {
+    private func park(_ reasons: [String: String], answers: [String: AnsweredSet]) throws -> [DeviceEvent] {
         guard !reasons.isEmpty else { return [] }
         let all = try String.fetchAll(
             db,
@@ -56,7 +52,7 @@ struct ParkConflict {
         try storeAuthorsBase(all)
         for id in all {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
-            try move(id, reasons: reason, truth: truths[id])
+            try move(id, reasons: reason, answer: answers[id])
         }
         return all.map { .conflict($0) }
     }
@@ -81,44 +77,42 @@ struct ParkConflict {
                 """, arguments: ["[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
-    /// Parks records that an accepted change set created but its answer, staged as `ord`, lacks.
+    /// Parks records that an accepted change set created but its answer lacks.
     ///
     /// A trigger on the server may have deleted them, or the server lost them. They leave the tables, so the device
     /// parks them for the user. At this point the tables of `schema` hold the server's rows. A record that is in its
     /// table is not missing even if the answer lacks it: a compacted change set has only new ids, and a record that
     /// another author created first has only the values that prevailed.
-    func parkMissingRecords(id: String, ord: Int, in schema: SyncSchema) throws -> [DeviceEvent] {
-        var missing = """
-            FROM tidemark_outbox AS entry
-            JOIN tidemark_changeset AS changeset USING (seq)
-            WHERE changeset.id = ?1 AND entry.operation = 'create' AND NOT EXISTS (
-                SELECT 1 FROM temp.tidemark_staged AS staged
-                WHERE staged.ord = ?2 AND staged.tbl = entry.tbl AND staged.key = entry.key
-                    AND staged.operation <> 'delete')
-            """
-        let names = try String.fetchSet(db, cached: "SELECT DISTINCT entry.tbl \(missing)", arguments: [id, ord])
-        guard !names.isEmpty else { return [] }
-        for table in schema.tables where names.contains(table.name) {
-            missing += """
-                 AND NOT (entry.tbl = \(SQLText.literal(table.name)) AND EXISTS (
-                    SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row
-                    WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))))
-                """
+    func parkMissingRecords(of own: Answered.Own, in schema: SyncSchema) throws -> [DeviceEvent] {
+        let records = own.set.changeSet.records.filter { $0.operation != .delete }
+        let present = Set(records.map { RecordID(table: $0.table, key: $0.key) })
+        let missing = try PendingSet.records(of: [own.pending.seq], schema.tables, in: db).values.joined().filter {
+            record, operation in
+            guard operation == .create, !present.contains(record) else { return false }
+            let table = schema.tables[record.table]
+            return try Bool.fetchOne(
+                db,
+                cached: """
+                    SELECT NOT EXISTS (
+                        SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
+                    """, arguments: [record.key]) ?? true
         }
-        let isWhole = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 \(missing))", arguments: [id, ord])
-        guard isWhole == false else { return [] }
+        guard !missing.isEmpty else { return [] }
         try db.execute(
             sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, now, "[\(Conflict.Reason.missing.json)]"])
-        try db.execute(
-            sql: """
-                INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
-                SELECT ?1, entry.tbl, entry.key, entry.operation, entry.attributes \(missing)
-                """, arguments: [id, ord])
-        return [.conflict(id)]
+            arguments: [own.id, now, "[\(Conflict.Reason.missing.json)]"])
+        for (record, _) in missing {
+            try db.execute(
+                cached: """
+                    INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
+                    SELECT ?1, tbl, key, operation, attributes FROM tidemark_outbox
+                    WHERE seq = ?2 AND tbl = ?3 AND key = ?4
+                    """, arguments: [own.id, own.pending.seq, schema.tables[record.table].name, record.key])
+        }
+        return [.conflict(own.id)]
     }
 
-    private func move(_ id: String, reasons: String, truth ord: Int?) throws {
+    private func move(_ id: String, reasons: String, answer: AnsweredSet?) throws {
         try db.execute(
             cached: """
                 INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons, after, merges)
@@ -133,29 +127,32 @@ struct ParkConflict {
             cached: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, entry.tbl, entry.key, entry.operation, entry.before, entry.attributes,
-                    CASE WHEN ?2 IS NULL THEN base.image ELSE (
-                        SELECT json_remove(staged.attributes, '$.revision') FROM temp.tidemark_staged AS staged
-                        WHERE staged.ord = ?2 AND staged.tbl = entry.tbl AND staged.key = entry.key) END
+                    iif(?2, NULL, base.image)
                 FROM tidemark_outbox AS entry
                 JOIN tidemark_changeset AS changeset USING (seq)
                 LEFT JOIN tidemark_base AS base ON base.tbl = entry.tbl AND base.key = entry.key
                 WHERE changeset.id = ?1
-                """, arguments: [id, ord])
-        try storeBlockingRecords(id, reasons: reasons, truth: ord)
+                """, arguments: [id, answer != nil])
+        if let answer { try storeTruth(of: answer, id) }
         try runPlanted(PlantedBug.losesConflictRecords, in: db)
         try Outbox.remove(id, in: db)
     }
 
-    /// Stores other records that the reasons name, for instance the one that already has a unique value.
-    private func storeBlockingRecords(_ id: String, reasons: String, truth ord: Int?) throws {
-        try db.execute(
-            cached: """
-                INSERT OR IGNORE INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
-                SELECT ?1, staged.tbl, staged.key, 'unchanged', json_remove(staged.attributes, '$.revision')
-                FROM json_each(?2) AS reason
-                JOIN temp.tidemark_staged AS staged
-                    ON staged.tbl = reason.value ->> '$.table' AND staged.key = reason.value -> '$.key'
-                WHERE staged.ord = ?3 AND staged.operation = 'update'
-                """, arguments: [id, reasons, ord])
+    /// Stores the server's records that a refusal has, and others that it blames: who has a unique value already.
+    private func storeTruth(of answer: AnsweredSet, _ id: String) throws {
+        for record in answer.changeSet.records {
+            let table = answer.changeSet.names.tables[record.table].name
+            try db.execute(
+                cached: "UPDATE tidemark_conflict_record SET theirs = ? WHERE id = ? AND tbl = ? AND key = ?",
+                arguments: [answer.changeSet.image(of: record, in: answer.reader), id, table, record.key])
+            guard db.changesCount == 0, record.operation == .update,
+                answer.blamed.contains(where: { $0.table == table && $0.key.utf8.elementsEqual(record.key.utf8) })
+            else { continue }
+            try db.execute(
+                cached: """
+                    INSERT INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
+                    VALUES (?, ?, ?, 'unchanged', ?)
+                    """, arguments: [id, table, record.key, answer.changeSet.image(of: record, in: answer.reader)])
+        }
     }
 }

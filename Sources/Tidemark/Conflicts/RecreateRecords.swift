@@ -37,8 +37,6 @@ struct RecreateRecords {
             sql: """
                 SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew
                 FROM tidemark_conflict_record AS parked
-                JOIN temp.tidemark_table AS synced_table
-                    ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
                 WHERE parked.id = ? AND parked.operation IN ('create', 'update', 'delete')
                 ORDER BY parked.tbl, parked.key
                 """, arguments: [id])
@@ -46,8 +44,8 @@ struct RecreateRecords {
         for row in rows {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
-            guard let table = schema.byName[name], let old = Int64(key) else { continue }
-            let exists = try RowValues(db: db).current(table, key: key) != nil
+            guard let table = schema.byName[name], table.keyKind == .integer, let old = Int64(key) else { continue }
+            let exists = try CurrentRows(db: db).current(table, key: key) != nil
             guard try isWanted(id, table: name, key: key, merged: merged) else { continue }
             if try !row.value("isNew") {
                 if !exists { plan.missing.append((name, old)) }

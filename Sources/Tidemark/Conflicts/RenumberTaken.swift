@@ -88,7 +88,8 @@ struct RenumberTaken {
     private func occupiedRecords(_ conflict: Conflict) throws -> [Conflict.Record]? {
         var occupied: [Conflict.Record] = []
         for record in conflict.records where record.operation == TidemarkCore.Operation.create.rawValue {
-            guard let table = schema.byName[record.table], try RowValues(db: db).current(table, key: record.key) != nil
+            guard let table = schema.byName[record.table],
+                try CurrentRows(db: db).current(table, key: record.key) != nil
             else { continue }
             guard table.keyKind == .integer, let id = Int64(record.key), try DrawnIDs.wasDrawn(id, from: table, in: db)
             else { return nil }

@@ -75,7 +75,7 @@ package struct ResolveConflict {
     }
 
     private func missingRecords(of conflict: Conflict) throws -> [Conflict.Record] {
-        let values = RowValues(db: db)
+        let values = CurrentRows(db: db)
         return try conflict.records.filter { record in
             guard record.operation == TidemarkCore.Operation.update.rawValue, let table = schema.byName[record.table]
             else { return false }
@@ -222,7 +222,7 @@ package struct ResolveConflict {
         }
         var changes = try RecordChanges(json: row.value("mine"))
         let base = try (row.value("base") as String?).map { try RecordChanges(json: $0).values }
-        let current = try RowValues(db: db).current(table, key: key)
+        let current = try CurrentRows(db: db).current(table, key: key)
         if merged == nil {
             let missing = MissingParts(table: table.name, key: key, conflict: try row.value("id"))
             if let error = missing.noColumns(of: changes, in: table, isOnly: isOnly) { throw error }
@@ -275,7 +275,7 @@ package struct ResolveConflict {
         guard let current, takenIDs != .replace else {
             return RecordDecision(table: table, key: key, operation: .create, values: values)
         }
-        let own = try RowValues(db: db).withoutDefaults(values, of: table).merging(merged ?? [:]) { $1 }
+        let own = try CurrentRows(db: db).withoutDefaults(values, of: table).merging(merged ?? [:]) { $1 }
         let differing = own.filter { current[$0.key] != $0.value }
         guard !differing.isEmpty else { return nil }
         return RecordDecision(table: table, key: key, operation: .update, values: differing)
@@ -334,4 +334,12 @@ package struct ResolveConflict {
     static func invalid(_ message: String, fix: String) -> TidemarkError {
         TidemarkError(.invalidArgument, message, fix: fix)
     }
+}
+
+/// The outcome of a decision about a conflict and those that build on it.
+package struct ResolvedChain: Sendable {
+    /// The conflicts that were resolved with it, in their order, with the records that a retry creates again.
+    package internal(set) var dependents: [(conflict: Conflict, anew: [Conflict.Record])] = []
+    /// The conflicts that build on it and are still parked, in the order in which to resolve them.
+    package internal(set) var open: [Conflict] = []
 }

@@ -3,7 +3,7 @@ import TidemarkCore
 import TidemarkSQL
 
 /// Reads rows as values by column, for merge functions and decisions.
-struct RowValues {
+struct CurrentRows {
     let db: Database
 
     /// Removes the defaults from a new record's values, because the capture of a creation has all columns.
@@ -88,12 +88,16 @@ extension RecordDecision {
     /// The program's own triggers do not run, as with an answer: the change set has their effects.
     static func write(_ decisions: [RecordDecision], schema: SyncSchema, in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
-        try StagingTables.clear(in: db)
+        var builder = ChangeSetBuilder(schema)
         for decision in decisions {
-            try StagedValues.stage(
-                table: decision.table, key: decision.key, operation: decision.operation, values: decision.values,
-                ord: StagedPurpose.decision.ord, in: db)
+            guard let place = schema.places[decision.table.name] else { continue }
+            let values = decision.table.columns.enumerated().compactMap { place, column in
+                decision.table.key.contains(column.name)
+                    ? nil : decision.values[column.name].map { (place, TidemarkCore.Value($0)) }
+            }
+            builder.add(decision.operation, RecordID(table: place, key: decision.key), values: values)
         }
+        let changeSet = builder.build()
         do {
             try db.inSavepoint {
                 // A reference may hold 0 for "none", which SQLite alone would refuse.
@@ -101,7 +105,7 @@ extension RecordDecision {
                 try db.execute(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)")
                 // SQLite enforces references here, but not while the device applies answers.
                 try ConnectionFlag.withNewStatements(db) {
-                    try RecordWriter(db, schema: schema).write(ord: StagedPurpose.decision.ord)
+                    try ChangeWriter(db, schema: schema, isDevice: true).write(changeSet)
                 }
                 try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
                 try checkReferences(schema, in: db)

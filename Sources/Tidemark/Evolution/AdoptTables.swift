@@ -108,29 +108,20 @@ struct AdoptTables {
     }
 
     private func writeZoneRecords(_ table: SyncedTable) throws {
-        try StagingTables.clear(in: db)
-        let literal = SQLText.literal(table.name)
-        try StagedImages.stage(
-            """
-            SELECT tbl, key, 'create' AS operation, NULL AS attributes FROM tidemark_unknown
-            WHERE tbl = \(literal) AND col = '\(UnknownValues.presenceColumn)'
-            """, ord: StagedPurpose.adoption.ord, in: db)
-        for column in sharedColumns(table) {
-            try db.execute(
-                sql: """
-                    INSERT INTO temp.tidemark_staged_cell (rec, col, value)
-                    SELECT staged.rec, ?, unknown.value
-                    FROM temp.tidemark_staged AS staged
-                    JOIN tidemark_unknown AS unknown
-                        ON unknown.tbl = staged.tbl AND unknown.key = staged.key AND unknown.col = ?
-                    WHERE staged.ord = ? AND staged.tbl = ?
-                    """, arguments: [column, wireName(column, of: table), StagedPurpose.adoption.ord, table.name])
-        }
+        let places = Dictionary(
+            table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let columns = sharedColumns(table).map { (wireName($0, of: table), places[$0] ?? 0) }
         do {
-            try db.inSavepoint {
-                try RecordWriter(db, schema: schema).write(ord: StagedPurpose.adoption.ord)
-                return .commit
-            }
+            try WriteRecords(db: db, schema: schema).writeValues(
+                .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),
+                """
+                SELECT col, value, key FROM tidemark_unknown AS unknown
+                WHERE tbl = \(SQLText.literal(table.name)) AND EXISTS (
+                    SELECT 1 FROM tidemark_unknown AS record
+                    WHERE record.tbl = unknown.tbl AND record.key = unknown.key
+                        AND record.col = '\(UnknownValues.presenceColumn)')
+                ORDER BY key
+                """)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             // A row of this device has a unique value of a zone's record. The next snapshot writes the
             // zone's record, and then replays the edit if it fits.

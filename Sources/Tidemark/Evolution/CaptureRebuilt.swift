@@ -53,14 +53,15 @@ struct CaptureRebuilt {
     /// Captures what the triggers missed, as changes that precede the pending ones.
     private func capture(_ file: DeviceFile, _ source: CompareRebuilt.Source) throws -> [DeviceEvent] {
         let pending = PendingChanges(db: db, schema: file.schema)
+        let ownColumns = UnservedColumns(db: db, schema: file.schema)
         var events: [DeviceEvent] = []
-        try StagingTables.clear(in: db)
         let comparison = CompareRebuilt(
             db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: Timestamp.text(now),
             newID: newID, isRewound: true, source: source)
         try DeviceFile.whileApplying(db) {
             let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
             try comparison.restoreRowids()
+            try ownColumns.save(all: false)
             events += try uncaptured.parkOverPending()
             try pending.rewind()
             events += try ReplacedRows(db: db, schema: file.schema).park(
@@ -72,10 +73,11 @@ struct CaptureRebuilt {
         // Change sets of their own, so that a conflict does not take the rest of a migration along.
         try DeviceFile.whileApplying(db) { try comparison.captureContended() }
         try drainFound(file)
-        try StagingTables.clear(in: db)
         try DeviceFile.whileApplying(db) {
-            try pending.rewindSums()
+            // The rows have the found edits, and sums must not be added twice.
+            try pending.rewind()
             try pending.replay()
+            try ownColumns.restore()
         }
         return events
     }

@@ -134,19 +134,19 @@ struct CompareRebuilt {
     /// Gives rows whose ids new records of an answer have ids of this device.
     ///
     /// When an answer creates a record, a row with its id is none of the server's. No trigger captured it, and
-    /// the comparison will find it. The caller has rewound pending changes and staged the answer as `ords`.
-    func yieldIDs(to ords: [Int]) throws {
-        let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
+    /// the comparison will find it. The caller has rewound pending changes.
+    func yieldIDs(to stream: [AnsweredSet]) throws {
         for table in tables where table.keyKind == .integer {
-            let staged = { (operation: String) in
-                """
-                SELECT CAST(key AS INTEGER) FROM temp.tidemark_staged
-                WHERE tbl = \(SQLText.literal(table.name)) AND operation = '\(operation)'
-                    AND ord IN (SELECT value FROM json_each('\(list)'))
-                """
+            let place = schema.places[table.name]
+            let records = stream.flatMap(\.changeSet.records).filter { $0.table == place }
+            let deleted = Set(records.lazy.filter { $0.operation == .delete }.map(\.key))
+            let rows = CurrentRows(db: db)
+            let taken = try records.filter {
+                try $0.operation == .create && !deleted.contains($0.key) && rows.current(table, key: $0.key) != nil
             }
-            let key = SQLText.name(table.key[0])
-            try renumber(table, where: "\(key) IN (\(staged("create"))) AND \(key) NOT IN (\(staged("delete")))")
+            guard !taken.isEmpty else { continue }
+            let keys = taken.map(\.key).joined(separator: ", ")
+            try renumber(table, where: "\(SQLText.name(table.key[0])) IN (\(keys))")
         }
     }
 

@@ -213,11 +213,9 @@ struct FitSchema {
         guard !fits else { return }
         try DrainCapture(db: db, schema: step.new, renumbering: .none).drain(
             boundaries: boundaries, now: now, newID: newID)
-        try StagingTables.clear(in: db)
-        let pending = PendingChanges(db: db, schema: step.new)
+        let round = RoundContext(
+            db: db, file: try DeviceFile(db), boundaries: boundaries, limits: .standard, now: now, newID: newID)
         // The conflicts of this step have no event; the list of conflicts shows them.
-        _ = try UncapturedEdits(db: db, schema: step.new, now: Timestamp.text(now), newID: newID).parkOverPending()
-        try pending.rewind()
-        try pending.replay()
+        _ = try round.rebase { [] }
     }
 }

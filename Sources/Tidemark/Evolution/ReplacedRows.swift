@@ -14,25 +14,25 @@ struct ReplacedRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Keeps the rows that a staged change set is about to replace; NULL stands for a row that is gone.
+    /// Keeps the rows that a change set is about to replace; NULL stands for a row that is gone.
     ///
     /// The caller has rewound the pending changes. A record that has some is as it was before the first of them, with
     /// what the migration wrote. Of a row that an earlier answer has replaced, the history has grown.
-    func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
+    func keep(_ changeSet: PendingChangeSet, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"
             try db.execute(
                 cached: """
                     INSERT INTO tidemark_replaced (tbl, key, since, mine, base, asked)
-                    SELECT staged.tbl, staged.key, state.revision, iif(\(isHere), \(image(table)), NULL),
+                    SELECT ?2, listed.value ->> 0, state.revision, iif(\(isHere), \(image(table)), NULL),
                         iif(\(isHere), NULL, '{}'), NOT \(isHere)
-                    FROM temp.tidemark_staged AS staged
+                    FROM json_each(?1) AS listed
                     CROSS JOIN tidemark_state AS state
                     LEFT JOIN main.\(SQLText.name(table.name)) AS app_row
-                        ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
-                    WHERE staged.ord = ? AND staged.tbl = ? AND (\(isHere) OR staged.operation = 'update')
+                        ON \(KeySQL.match(table, key: "(listed.value ->> 0)", alias: "app_row."))
+                    WHERE \(isHere) OR listed.value ->> 1 = 'update'
                     ON CONFLICT (tbl, key) DO UPDATE SET asked = 0, base = NULL WHERE mine IS NOT NULL
-                    """, arguments: [ord, table.name])
+                    """, arguments: [changeSet.list(of: table, in: schema), table.name])
         }
     }
 

@@ -68,13 +68,12 @@ struct TakeColumns {
     }
 
     private func writeZoneValues() throws {
-        try StagingTables.clear(in: db)
-        try DifferingValues.stage("update", table, kinds: "'theirs', 'both'", ord: StagedPurpose.columns.ord, in: db)
+        let places = Dictionary(
+            table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
         do {
-            try db.inSavepoint {
-                try RecordWriter(db, schema: schema).write(ord: StagedPurpose.columns.ord)
-                return .commit
-            }
+            try WriteRecords(db: db, schema: schema).writeValues(
+                .update, of: table, columns: places,
+                "SELECT col, theirs, key FROM temp.tidemark_taken WHERE kind IN ('theirs', 'both') ORDER BY key")
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             // A row of this device has a unique value of a zone's row. The device requests a snapshot,
             // which separates the zone's values from edits.
@@ -122,23 +121,6 @@ enum DifferingValues {
     static func contains(_ kinds: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
             ?? false
-    }
-
-    static func stage(_ operation: String, _ table: SyncedTable, kinds: String, ord: Int, in db: Database) throws {
-        try StagedImages.stage(
-            """
-            SELECT DISTINCT \(SQLText.literal(table.name)) AS tbl, key, '\(operation)' AS operation,
-                NULL AS attributes FROM temp.tidemark_taken WHERE kind IN (\(kinds))
-            """, ord: ord, in: db)
-        try db.execute(
-            sql: """
-                INSERT INTO temp.tidemark_staged_cell (rec, col, value)
-                SELECT staged.rec, differing.col, differing.theirs
-                FROM temp.tidemark_taken AS differing
-                JOIN temp.tidemark_staged AS staged
-                    ON staged.ord = ? AND staged.tbl = ? AND staged.key = differing.key
-                WHERE differing.kind IN (\(kinds)) AND differing.col <> ''
-                """, arguments: [ord, table.name])
     }
 }
 

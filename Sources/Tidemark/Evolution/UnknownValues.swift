@@ -13,28 +13,33 @@ struct UnknownValues {
     /// The column name that stands for the record itself.
     static let presenceColumn = ""
 
-    func store(ord: Int) throws {
+    /// Stores the values of columns and tables that only the zone has, of a change set of the zone.
+    func store(_ changeSet: PendingChangeSet) throws {
         guard schema.difference.hasUnknown else { return }
-        // A creation replaces the whole record.
-        try db.execute(
-            sql: """
-                DELETE FROM tidemark_unknown WHERE EXISTS (
-                    SELECT 1 FROM temp.tidemark_staged AS staged
-                    WHERE staged.ord = ? AND staged.tbl = tidemark_unknown.tbl AND staged.key = tidemark_unknown.key
-                        AND staged.operation <> 'update')
-                """, arguments: [ord])
-        try db.execute(
-            sql: """
-                INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value)
-                SELECT staged.tbl, staged.key, cell.col, cell.value
-                FROM temp.tidemark_staged AS staged
-                JOIN temp.tidemark_staged_cell AS cell ON cell.rec = \(StagingTables.cells(of: "staged"))
-                WHERE staged.ord = ? AND staged.operation <> 'delete' AND (staged.tbl, cell.col) IN (\(columns))
-                UNION ALL
-                SELECT tbl, key, '\(Self.presenceColumn)', NULL
-                FROM temp.tidemark_staged
-                WHERE ord = ?1 AND operation <> 'delete' AND tbl IN (\(tables))
-                """, arguments: [ord])
+        let remove = "DELETE FROM tidemark_unknown WHERE tbl = ? AND key = ?"
+        let insert = try BoundStatement(
+            "INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value) VALUES (?, ?, ?, ?)", in: db)
+        for record in changeSet.records {
+            let names = changeSet.changeSet.names.tables[record.table]
+            let isUnknown = record.table >= schema.tables.count
+            let own = isUnknown ? 0 : schema.tables[record.table].columns.count
+            guard isUnknown || own < names.columnsByPlace.count else { continue }
+            // A creation replaces the whole record.
+            if record.operation != .update { try db.execute(cached: remove, arguments: [names.name, record.key]) }
+            guard record.operation != .delete else { continue }
+            let store = { (column: String, value: Value) in
+                try insert.run { row in
+                    row.bind(names.name, at: 1)
+                    row.bind(record.key, at: 2)
+                    row.bind(column, at: 3)
+                    row.bind(value, at: 4)
+                }
+            }
+            if isUnknown { try store(Self.presenceColumn, .null) }
+            for (place, column) in changeSet.columns(of: record) where column.place >= own {
+                try store(column.name, changeSet.value(at: place))
+            }
+        }
     }
 
     func replaceFromSnapshot() throws {

@@ -18,6 +18,7 @@ struct UnservedColumns {
 
     /// Saves the columns of all records, or of those with pending changes.
     func save(all: Bool) throws {
+        guard !tables.isEmpty else { return }
         try db.execute(cached: "DELETE FROM temp.tidemark_held")
         for (table, columns) in tables {
             let match = KeySQL.match(table, key: "base.key", alias: "app_row.")
@@ -35,23 +36,12 @@ struct UnservedColumns {
 
     func restore() throws {
         guard !tables.isEmpty, !planted(PlantedBug.losesOwnColumns) else { return }
-        try StagedImages.stage(
-            "SELECT DISTINCT tbl, key, 'update' AS operation, NULL AS attributes FROM temp.tidemark_held",
-            ord: StagedPurpose.unserved.ord, in: db)
-        try db.execute(
-            sql: """
-                INSERT INTO temp.tidemark_staged_cell (rec, col, value)
-                SELECT staged.rec, saved.col, saved.value
-                FROM temp.tidemark_held AS saved
-                JOIN temp.tidemark_staged AS staged
-                    ON staged.ord = ? AND staged.tbl = saved.tbl AND staged.key = saved.key
-                """, arguments: [StagedPurpose.unserved.ord])
-        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.unserved.ord)
-        try db.execute(
-            sql: """
-                DELETE FROM temp.tidemark_staged_cell
-                    WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord));
-                DELETE FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord);
-                """)
+        for (table, columns) in tables {
+            let places = table.columns.enumerated().filter { columns.contains($1.name) }.map { ($1.name, $0) }
+            try WriteRecords(db: db, schema: schema).writeValues(
+                .update, of: table, columns: Dictionary(places, uniquingKeysWith: { first, _ in first }),
+                "SELECT col, value, key FROM temp.tidemark_held WHERE tbl = \(SQLText.literal(table.name)) ORDER BY key"
+            )
+        }
     }
 }

@@ -33,7 +33,6 @@ struct ConfirmedRows {
     func withConfirmedRows<Output>(_ body: () throws -> Output) throws -> Output? {
         var result: Output?
         try db.inSavepoint {
-            try StagingTables.clear(in: db)
             try DeviceFile.whileApplying(db) {
                 try PendingChanges(db: db, schema: file.schema).rewind()
                 result = try body()

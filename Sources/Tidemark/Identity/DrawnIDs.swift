@@ -42,7 +42,7 @@ struct DrawnIDs {
             let table: String = try row.value("tbl")
             let ids = try row.value("type") == "array" ? Self.decode(row.value("ids"), in: db) : nil
             guard let ids else {
-                throw AnswerCheck.inapplicable("It lends ids in an unknown form.", place: .init(table: table))
+                throw Answer.inapplicable("It lends ids in an unknown form.", place: .init(table: table))
             }
             let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
             try db.execute(

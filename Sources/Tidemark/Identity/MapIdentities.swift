@@ -18,28 +18,23 @@ struct MapIdentities {
         let permanent: Int64
     }
 
-    /// Stores and applies the new ids of accepted change sets, which are staged as `ords`.
-    func map(_ ords: [Int]) throws -> [DeviceEvent] { try rewriteAll(assign(ords)) }
+    /// Stores and applies the new ids of accepted change sets.
+    func map(_ ids: [AssignedID]) throws -> [DeviceEvent] {
+        try assign(ids)
+        return try rewriteAll(ids)
+    }
 
-    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as `ords`.
-    func assign(_ ords: [Int]) throws -> [AssignedID] {
-        guard !ords.isEmpty else { return [] }
+    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets.
+    func assign(_ ids: [AssignedID]) throws {
         try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
-        try db.execute(
-            cached: """
-                INSERT OR REPLACE INTO temp.tidemark_assigned
-                SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent
-                FROM (
-                    SELECT staged.tbl, CAST(staged.old_key AS INTEGER) AS wire,
-                        CAST(staged.key AS INTEGER) AS permanent
-                    FROM temp.tidemark_staged AS staged
-                    JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
-                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.old_key IS NOT NULL
-                        AND synced_table.kind = 'integer'
-                    ORDER BY staged.rec)
-                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        return try Row.fetchAll(db, cached: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
-            try AssignedID(table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
+        guard !ids.isEmpty else { return }
+        let insert = try BoundStatement("INSERT OR REPLACE INTO temp.tidemark_assigned VALUES (?, ?, ?)", in: db)
+        for id in ids {
+            try insert.run { row in
+                row.bind(id.table, at: 1)
+                row.bind(id.temporary, at: 2)
+                row.bind(id.permanent, at: 3)
+            }
         }
     }
 
@@ -66,7 +61,7 @@ struct MapIdentities {
         try rewriteOwnReferences()
         return Dictionary(grouping: assigned, by: \.table).sorted { $0.key < $1.key }.map {
             let pairs = $0.value.map { ($0.temporary, $0.permanent) }
-            return .identitiesAssigned(table: $0.key, ids: Dictionary(uniqueKeysWithValues: pairs))
+            return .identitiesAssigned(table: $0.key, ids: Dictionary(pairs, uniquingKeysWith: { $1 }))
         }
     }
 

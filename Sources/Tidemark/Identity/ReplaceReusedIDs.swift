@@ -19,7 +19,6 @@ struct ReplaceReusedIDs {
             """
             SELECT DISTINCT entry.tbl, CAST(entry.key AS INTEGER) AS id
             FROM tidemark_outbox AS entry
-            JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = entry.tbl AND synced_table.kind = 'integer'
             JOIN tidemark_changeset AS changeset ON changeset.seq = entry.seq
             JOIN tidemark_idmap AS mapping
                 ON mapping.tbl = entry.tbl AND mapping.temporary = CAST(entry.key AS INTEGER)

@@ -12,30 +12,29 @@ struct RespellKeys {
     let db: Database
     let schema: SyncSchema
 
-    /// Applies the spellings of accepted change sets, which are staged as `ords`; the caller maps ids first.
-    func run(_ ords: [Int]) throws {
+    /// Applies the spellings of accepted change sets; the caller maps ids first.
+    func run(_ accepted: [Answered.Own]) throws {
         try db.execute(cached: "DELETE FROM temp.tidemark_respelled")
-        guard !ords.isEmpty else { return }
-        try db.execute(
-            cached: """
-                INSERT OR IGNORE INTO temp.tidemark_respelled
-                SELECT created.tbl, entry.key, created.key
-                FROM (
-                    SELECT staged.ord, staged.tbl, staged.key, \(Self.sentKey) AS sent
-                    FROM temp.tidemark_staged AS staged
-                    JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
-                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.operation <> 'delete'
-                        AND staged.old_key IS NOT NULL AND synced_table.kind <> 'integer'
-                ) AS created
-                JOIN temp.tidemark_answered AS answered ON answered.ord = created.ord
-                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
-                JOIN tidemark_outbox AS entry
-                    ON entry.seq = changeset.seq AND entry.tbl = created.tbl
-                    AND entry.operation = 'create' AND entry.key <> created.key
-                WHERE CASE WHEN tidemark_refusal(created.sent) IS NULL
-                    THEN tidemark_canonical(created.sent) = entry.key END
-                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        guard db.changesCount > 0 else { return }
+        for own in accepted {
+            for record in own.set.changeSet.records where record.authorsKey != nil && record.operation != .delete {
+                guard record.table < schema.tables.count, schema.tables[record.table].keyKind != .integer,
+                    let sent = try own.set.sentKey(of: record)
+                else { continue }
+                try db.execute(
+                    cached: """
+                        INSERT OR IGNORE INTO temp.tidemark_respelled
+                        SELECT tbl, key, ?4 FROM tidemark_outbox
+                        WHERE seq = ?1 AND tbl = ?2 AND key = ?3 AND operation = 'create' AND key <> ?4
+                        """,
+                    arguments: [
+                        own.pending.seq, schema.tables[record.table].name, Self.key(sent, sentFor: record.key),
+                        record.key,
+                    ])
+            }
+        }
+        guard try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_respelled)") == true else {
+            return
+        }
         for holder in MapIdentities.holders { try rewriteKeys(in: holder) }
         for table in schema.tables {
             for (column, parent) in references(of: table) {
@@ -45,16 +44,13 @@ struct RespellKeys {
         try rewriteOwnReferences()
     }
 
-    /// The sent key of the record `staged`, in JSON; parts that are ids are already permanent.
-    private static let sentKey = """
-        CASE WHEN json_type(staged.key) <> 'array' THEN staged.attributes -> '$.__oldId__' ELSE (
-            SELECT '[' || group_concat(CASE new_part.type WHEN 'text'
-                THEN (staged.attributes -> '$.__oldId__') -> old_part.fullkey
-                ELSE staged.key -> new_part.fullkey END) || ']'
-            FROM json_each(staged.key) AS new_part
-            JOIN json_each(staged.attributes, '$.__oldId__') AS old_part USING (key)
-        ) END
-        """
+    /// Returns a sent key in canonical JSON; parts that are ids are already permanent, as in the server's key.
+    private static func key(_ sent: String, sentFor key: String) -> String {
+        let parts = zip(Value.parts(ofKey: sent), Value.parts(ofKey: key)).map { old, new in
+            key.hasPrefix("[") && new.text == nil ? new : old
+        }
+        return Value.key(ofParts: parts)
+    }
 
     private func rewriteKeys(in holder: String) throws {
         try db.execute(

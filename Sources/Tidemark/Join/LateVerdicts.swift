@@ -8,71 +8,27 @@ import TidemarkSQL
 /// rows. Without the verdict, each new record would exist twice until the next answer, under its
 /// temporary and its permanent id. A user who deleted one copy would delete the record.
 struct LateVerdicts {
-    let db: Database
-    let schema: SyncSchema
+    let round: RoundContext
     let header: SnapshotFormat.Header
     let recall: Recall
-    let limits: Limits
-    let now: String
 
     /// Settles the change sets that the snapshot contains; others get their verdict with the next answer.
-    func settle() throws -> [DeviceEvent] {
-        try stage()
-        try db.execute(
-            sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?", arguments: [header.revision])
-        return try settleAccepted()
-    }
-
+    func settle() throws -> [DeviceEvent] { try settle(through: header.revision) }
     /// Settles all change sets with a verdict; used if the snapshot is of another history.
-    func settleAll() throws -> [DeviceEvent] {
-        try stage()
-        let refused = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT answered.ord, answered.id
-                FROM temp.tidemark_answered AS answered
-                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
-                WHERE answered.conflict
-                ORDER BY answered.ord
-                """
-        ).map { try (ord: $0.value("ord") as Int, id: $0.value("id") as String) }
-        let events = try settleAccepted()
-        return try events + ParkConflict(db: db, now: now).park(refused, in: schema)
-    }
+    func settleAll() throws -> [DeviceEvent] { try settle(through: nil) }
 
-    private func stage() throws {
-        do {
-            try ChangeSetStaging.stage(Array(recall.changeSets.utf8), schema, unknownNames: .ignoreDropped, in: db)
-        } catch let error as TidemarkError { throw AnswerCheck.inapplicable(error.message, place: error.place) }
-        try AnswerCheck(db: db, schema: schema, requested: header.revision, requestIDs: []).checkChangeSets()
-    }
-
-    private func settleAccepted() throws -> [DeviceEvent] {
-        let accepted = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT answered.ord, answered.id
-                FROM temp.tidemark_answered AS answered
-                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
-                WHERE NOT answered.conflict
-                ORDER BY answered.ord
-                """)
-        let numbers = try accepted.map { try $0.value("ord") as Int }
-        var events: [DeviceEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
-        events += try MapIdentities(db: db, schema: schema).map(numbers)
-        try RespellKeys(db: db, schema: schema).run(numbers)
-        try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)
-        let overruled = OverruledValues(db: db, now: now)
-        let parking = ParkConflict(db: db, now: now)
-        for verdict in accepted {
-            let ord = try verdict.value("ord") as Int
-            let id = try verdict.value("id") as String
-            events += try overruled.park(fromSet: ord, id: id)
-            if !recall.unchangedIDs.contains(id) {
-                events += try parking.parkMissingRecords(id: id, ord: ord, in: schema)
+    private func settle(through revision: Int64?) throws -> [DeviceEvent] {
+        try Array(recall.changeSets.utf8).withUnsafeBufferPointer { bytes in
+            let reader: JSONReader
+            do throws(TidemarkError) { reader = try JSONReader(bytes) } catch {
+                throw Answer.inapplicable(error.message, place: error.place)
             }
-            try Outbox.remove(id, in: db)
+            var answered = try Answered(
+                AnsweredSet.read(reader, round.schema), through: revision ?? .max, round.schema, in: round.db)
+            if revision != nil { answered.forgetRefused() }
+            let count = answered.accepted.count
+            return try (count == 0 ? [] : [.sent(changeSets: count)])
+                + SettleVerdicts(round: round, unchangedIDs: recall.unchangedIDs).settle(answered, epoch: header.epoch)
         }
-        return events
     }
 }

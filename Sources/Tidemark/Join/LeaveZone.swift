@@ -26,18 +26,12 @@ struct LeaveZone {
     func leave() throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-            let file = try DeviceFile(db)
-            try drain(file)
+            let round = try RoundContext(db, boundaries: boundaries, now: now, newID: newID)
+            let file = round.file
+            try round.drainWithUnsentRows()
             let mayHideEdits = try mayHideEdits(file)
-            let pending = PendingChanges(db: db, schema: file.schema)
+            events = try round.rebase { try parkOutbox() }
             try DeviceFile.whileApplying(db) {
-                events = try UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
-                    .parkOverPending()
-                try pending.rewind()
-                events += try parkOutbox()
-                try pending.refreshBase()
-                try pending.replay()
                 guard !mayHideEdits else { return }
                 events += try parkOwnColumns(file.schema)
                 for table in file.schema.tables.reversed() {
@@ -48,15 +42,6 @@ struct LeaveZone {
             events.append(.accessEnded(zone: file.zone, isEmptied: !mayHideEdits))
         }
         return events
-    }
-
-    private func drain(_ file: DeviceFile) throws {
-        try EngineConnection.prepare(db, schema: file.schema)
-        try StagingTables.clear(in: db)
-        let outbox = DrainCapture(db: db, schema: file.schema)
-        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
-        try UnsentRows(db: db, schema: file.schema).captureAgain()
-        try outbox.drain(boundaries: [], now: now, newID: newID)
     }
 
     /// Whether rows may hold edits that no trigger captured, which only a comparison with the server could find.

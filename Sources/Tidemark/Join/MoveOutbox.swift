@@ -20,15 +20,15 @@ struct MoveOutbox {
     let verdicts: LateVerdicts
     /// The records that pending changes refer to, as they were in the old history.
     let parents: OldParents
-    let newID: () -> UUID
-    private var db: Database { verdicts.db }
+    private var round: RoundContext { verdicts.round }
+    private var db: Database { round.db }
     private var header: SnapshotFormat.Header { verdicts.header }
     private var recall: Recall { verdicts.recall }
 
     /// Moves the outbox, inside the transaction that applies the snapshot.
     func move() throws -> [DeviceEvent] {
-        let schema = verdicts.schema
-        let now = verdicts.now
+        let schema = round.schema
+        let now = round.time
         let offering = OfferAgain(db: db, schema: schema, header: header, now: now)
         let forgottenIDs = try offering.forgottenIDs(recall)
         var events = try verdicts.settleAll()
@@ -45,8 +45,9 @@ struct MoveOutbox {
         try db.execute(sql: "UPDATE tidemark_outbox SET base = ?", arguments: [header.revision])
         // The rows of the new bases already contain every change set with a verdict.
         try db.execute(sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)")
-        events += try OverruledValues(db: db, now: now).park(notes: recall.overruled, after: lastNote, newID: newID)
-        try Laps.renew(newID: newID, in: db)
+        events += try OverruledValues(db: db, now: now).park(
+            notes: recall.overruled, after: lastNote, newID: round.newID)
+        try Laps.renew(newID: round.newID, in: db)
         return [.historyChanged(epoch: header.epoch, offeredAgain: offer.count)] + events
     }
 

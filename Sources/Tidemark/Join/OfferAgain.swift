@@ -58,12 +58,11 @@ struct OfferAgain {
 
     func restoreRows() throws {
         guard try db.tableExists("tidemark_offered", in: "temp") else { return }
-        try StagedImages.stage(
+        try WriteRecords(db: db, schema: schema).write(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM temp.tidemark_offered
-            """, ord: StagedPurpose.offeredRestore.ord, in: db)
-        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.offeredRestore.ord)
+            """)
         try db.execute(sql: "DELETE FROM temp.tidemark_offered")
     }
 
@@ -100,12 +99,10 @@ struct OfferAgain {
             sql: """
                 SELECT DISTINCT pending.tbl, pending.key
                 FROM tidemark_outbox AS pending
-                JOIN temp.tidemark_table AS table_info
-                    ON table_info.tbl = pending.tbl AND table_info.kind = 'integer'
                 WHERE pending.seq < ? AND pending.operation = 'create'
                 ORDER BY pending.seq, pending.tbl, length(pending.key), pending.key
                 """, arguments: [firstWaiting])
-        for row in creations {
+        for row in creations where try schema.byName[row.value("tbl")]?.keyKind == .integer {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
                 arguments: try [row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db)])
@@ -213,15 +210,9 @@ struct OfferAgain {
 
     /// Applies a change set, so that later ones are compared with its result; if it does not fit, the server decides.
     private func applyToRows(_ seq: Int64) throws {
-        let ord = StagedPurpose.offered.number(Int(truncatingIfNeeded: seq))
         do {
-            try db.inSavepoint {
-                try StagedImages.stage(
-                    "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
-                    hasDeltas: true, ord: ord, in: db)
-                try RecordWriter(db, schema: schema).write(ord: ord)
-                return .commit
-            }
+            try WriteRecords(db: db, schema: schema).write(
+                "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return }
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import GRDB
 import TidemarkCore
 import TidemarkSQL
@@ -12,109 +11,81 @@ import TidemarkSQL
 ///
 /// The caller is ``TakeSnapshot``, in a transaction without foreign keys, with the delta attached.
 struct TakeDelta {
-    let db: Database
+    let round: RoundContext
     let header: SnapshotFormat.Header
     /// The revision that the delta begins after.
     let since: Int64
-    let boundaries: KnownTransactions
     /// The server's knowledge of the outbox; nil if the device has no unanswered change set.
     let recall: Recall?
-    let limits: Limits
-    let now: Date
-    let newID: () -> UUID
+
+    private var db: Database { round.db }
+    private var schema: SyncSchema { round.schema }
 
     /// Reports a stale delta if the file is not at its base; throws `fingerprintMismatch` or ``MassDeletion``.
     func take() throws -> ApplyResult {
-        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-        let file = try DeviceFile(db)
+        let file = round.file
         guard file.epoch == header.epoch, file.revision == since, file.served == header.schema,
-            let expected = ConfirmedRows(db: db, file: file).expectedFingerprint
+            let expected = round.fingerprints.expectedFingerprint
         else { return ApplyResult(revision: file.revision, isStale: true) }
-        let schema = file.schema
-        try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
-        let changes = try stage(schema)
-        var events: [DeviceEvent] = []
-        try DeviceFile.whileApplying(db) {
-            let pending = PendingChanges(db: db, schema: schema)
-            let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
-            events += try uncaptured.parkOverPending()
-            try pending.rewind()
-            if let deletion = try MassDeletion.find(
-                stagedAs: StagedPurpose.deltaDeleted.ord, schema, limits: limits, in: db)
-            {
-                throw deletion
-            }
-            try replace(file, expecting: expected)
-            if let recall {
-                events += try LateVerdicts(
-                    db: db, schema: schema, header: header, recall: recall, limits: limits, now: Timestamp.text(now)
-                ).settle()
-            }
-            try pending.refreshBase()
-            try pending.replay()
-            try OwnReferences(db: db, schema: schema).settle()
+        try round.drain()
+        let changeSet = try names()
+        let events = try round.rebase {
+            if let deletion = try MassDeletion.find(changeSet, schema, limits: round.limits, in: db) { throw deletion }
+            try replace(changeSet, expecting: expected)
+            guard let recall else { return [] }
+            return try LateVerdicts(round: round, header: header, recall: recall).settle()
         }
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
         try DeviceClock.receive(header.time, in: db)
-        try DeviceFile.storeContact(now, in: db)
+        try DeviceFile.storeContact(round.now, in: db)
+        let changes = RemoteChanges(revision: header.revision, changeSet.records, schema.wireNames)
         return ApplyResult(
             revision: header.revision,
             hasPending: try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false,
             events: [.changed(changes)] + events)
     }
 
-    /// Stages the keys of the records that the delta names, and returns them.
-    private func stage(_ schema: SyncSchema) throws -> RemoteChanges {
-        try StagingTables.clear(in: db)
-        for table in schema.tables {
-            let name = SQLText.literal(table.name)
+    /// Returns the names of the records that the delta brings or deletes.
+    private func names() throws -> PendingChangeSet {
+        var builder = ChangeSetBuilder(schema)
+        for (place, table) in schema.tables.enumerated() {
             try SnapshotCheck.ids(of: table, in: "snapshot", db)
-            try db.execute(
-                sql: """
-                    INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
-                    SELECT \(StagedPurpose.deltaPresent.ord), \(name), 'create', \(RowJSON.key(table))
-                    FROM snapshot.\(SQLText.name(table.name))
-                    """)
-            try db.execute(
-                sql: """
-                    INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
-                    SELECT \(StagedPurpose.deltaDeleted.ord), \(name), 'delete', key
-                    FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = \(name)
-                    """)
+            let deleted = "SELECT key FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = ?"
+            for key in try String.fetchAll(db, sql: deleted, arguments: [table.name]) {
+                builder.add(.delete, RecordID(table: place, key: key), values: [])
+            }
+            let present = "SELECT \(RowJSON.key(table)) FROM snapshot.\(SQLText.name(table.name))"
+            for key in try String.fetchAll(db, sql: present) {
+                builder.add(.create, RecordID(table: place, key: key), values: [])
+            }
         }
-        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "staged.ord = \(StagedPurpose.deltaDeleted.ord)"))
-        let stages = [StagedPurpose.deltaPresent.ord, StagedPurpose.deltaDeleted.ord]
-        return try RemoteChanges(revision: header.revision, stagedAs: stages, in: db)
+        return builder.build()
     }
 
-    /// Replaces the staged records and compares the result with the server's fingerprint.
-    private func replace(_ file: DeviceFile, expecting expected: Fingerprint) throws {
-        let rows = RowFingerprints(db, schema: file.schema)
-        let staged = {
-            try rows.records(stagedAs: StagedPurpose.deltaPresent.ord)
-                + rows.records(stagedAs: StagedPurpose.deltaDeleted.ord)
-        }
-        let unchanged = try expected - staged()
-        for table in file.schema.tables {
+    /// Replaces the records and compares the result with the server's fingerprint.
+    private func replace(_ changeSet: PendingChangeSet, expecting expected: Fingerprint) throws {
+        let rows = RowFingerprints(db, schema: schema)
+        let unchanged = try expected - rows.records(of: changeSet)
+        for table in schema.tables {
             let name = SQLText.name(table.name)
             let key = SQLText.names(table.key)
             let tuple = table.key.count == 1 ? key : "(\(key))"
             try db.execute(sql: "DELETE FROM main.\(name) WHERE \(tuple) IN (SELECT \(key) FROM snapshot.\(name))")
         }
-        let writer = RecordWriter(db, schema: file.schema)
-        try writer.write(ord: StagedPurpose.deltaDeleted.ord)
-        for table in file.schema.tables { try SnapshotRows.copy(table, file.schema.difference, in: db) }
-        let mine = try unchanged + staged()
+        var deleted = changeSet
+        deleted.records.removeAll { $0.operation != .delete }
+        try ChangeWriter(db, schema: schema, isDevice: true).write(deleted)
+        for table in schema.tables { try SnapshotRows.copy(table, schema.difference, in: db) }
+        let mine = try unchanged + rows.records(of: changeSet)
         guard header.fingerprint == nil || header.fingerprint == mine.hex else {
             throw TidemarkError(
                 .fingerprintMismatch,
                 "After this delta the rows would differ from the server's: \(mine) is not \(header.fingerprint ?? "").",
                 fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
         }
-        let references = AnswerReferences(db: db, schema: file.schema)
-        try references.check(ord: StagedPurpose.deltaPresent.ord)
-        try references.check(ord: StagedPurpose.deltaDeleted.ord)
-        try ConfirmedRows(db: db, file: file).store(mine)
+        if let broken = try ForeignKeyCheck(db, schema: schema).firstBroken(by: changeSet) {
+            throw Answer.dangling(broken)
+        }
+        try round.fingerprints.store(mine)
     }
 }

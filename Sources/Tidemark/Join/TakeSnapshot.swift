@@ -145,20 +145,19 @@ package struct TakeSnapshot {
         guard recall?.isAboutOther != true, !hasMismatch, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
-        return try TakeDelta(
-            db: db, header: header, since: since, boundaries: boundaries, recall: recall, limits: limits, now: now,
-            newID: newID
-        ).take()
+        let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
+        return try TakeDelta(round: round, header: header, since: since, recall: recall).take()
     }
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> ApplyResult {
         try refuseOtherHistory(header)
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: header.schema)
-        let file = try DeviceFile(db)
+        let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
+        let file = round.file
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
         let isSame = header.epoch == file.epoch && header.revision == file.revision
-        try drain(file)
+        try round.drainWithUnsentRows()
         let othersMayHaveDeleted = !isSame
         if asksAboutMissing, othersMayHaveDeleted, header.epoch == file.epoch,
             try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
@@ -167,15 +166,12 @@ package struct TakeSnapshot {
         }
         var events = try parkRebuilt(file, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
-        let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let hasEdits = try hasUncapturedEdits(file)
         let isSound = try !hasEdits || isOwnFileSound()
-        try DeviceFile.whileApplying(db) {
-            let pending = PendingChanges(db: db, schema: schema)
+        events += try round.rebase(replacesAll: true) {
+            var events: [DeviceEvent] = []
             let parents = try OldParents(of: schema, in: db)
-            try UnservedColumns(db: db, schema: schema).save(all: true)
-            events += try uncaptured.parkOverPending()
-            if hasEdits { try uncaptured.keepAllRows() }
+            if hasEdits { try round.uncaptured.keepAllRows() }
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
@@ -188,12 +184,9 @@ package struct TakeSnapshot {
             try UnservedColumns(db: db, schema: schema).restore()
             try requireConsent(to: deletion, header, schema)
             if hasEdits {
-                events += try uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
+                events += try round.uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
             }
-            events += try settleOutbox(header, schema: schema, parents: parents)
-            try pending.refreshBase()
-            try pending.replay()
-            try OwnReferences(db: db, schema: schema).settle()
+            return try events + settleOutbox(header, round, parents: parents)
         }
         try ReplacedRows(db: db, schema: schema).forgetAll()
         try db.execute(sql: "UPDATE tidemark_device SET stale = 0, rebuilt = NULL")
@@ -211,30 +204,19 @@ package struct TakeSnapshot {
     }
 
     /// Applies late verdicts to the outbox and judges the rest by the snapshot's rows if they may differ.
-    private func settleOutbox(_ header: SnapshotFormat.Header, schema: SyncSchema, parents: OldParents) throws
+    private func settleOutbox(_ header: SnapshotFormat.Header, _ round: RoundContext, parents: OldParents) throws
         -> [DeviceEvent]
     {
-        let time = Timestamp.text(now)
-        let verdicts = recall.map {
-            LateVerdicts(db: db, schema: schema, header: header, recall: $0, limits: limits, now: time)
-        }
+        let verdicts = recall.map { LateVerdicts(round: round, header: header, recall: $0) }
         if let verdicts, verdicts.recall.isAboutOther {
-            return try MoveOutbox(verdicts: verdicts, parents: parents, newID: newID).move()
+            return try MoveOutbox(verdicts: verdicts, parents: parents).move()
         }
         let events = try verdicts?.settle() ?? []
         guard hasMismatch else { return events }
         return try events
-            + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time, knowsVerdicts: true)
-            .park()
-    }
-
-    private func drain(_ file: DeviceFile) throws {
-        try EngineConnection.prepare(db, schema: file.schema)
-        let outbox = DrainCapture(db: db, schema: file.schema)
-        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
-        // Only this device has unsent rows, so the snapshot must not replace them.
-        try UnsentRows(db: db, schema: file.schema).captureAgain()
-        try outbox.drain(boundaries: [], now: now, newID: newID)
+            + JudgeAfterReset(
+                db: db, schema: round.schema, firstWaiting: 0, parents: nil, now: round.time, knowsVerdicts: true
+            ).park()
     }
 
     private func parkRebuilt(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
@@ -249,7 +231,6 @@ package struct TakeSnapshot {
             try comparison.park(othersMayHaveDeleted: othersMayHaveDeleted)
         }
         try capturing.drainFound(file)
-        try StagingTables.clear(in: db)
         try runPlanted(PlantedBug.dropsOutboxOnSnapshot, in: db)
         return events
     }

@@ -12,18 +12,7 @@ enum DeviceClock {
         try db.execute(cached: "UPDATE tidemark_device SET time = max(time, ?)", arguments: [clock.last])
     }
 
-    /// Moves the clock beyond the times of the staged answer, so that later edits get later times.
-    static func receiveStaged(_ db: Database) throws {
-        let time = try Int64.fetchOne(
-            db,
-            cached: """
-                SELECT max(value) FROM temp.tidemark_staged_member
-                WHERE name = 'time' AND type = 'integer' AND typeof(value) = 'integer'
-                """)
-        try receive(time, in: db)
-    }
-
-    /// Moves the clock beyond a time of the zone; nil if the server sent none.
+    /// Moves the clock beyond a time of the zone, so that later edits get later times; nil if the server sent none.
     static func receive(_ time: Int64?, in db: Database) throws {
         guard let time, !planted(PlantedBug.forgetsTimesSeen) else { return }
         var clock = try read(db)

@@ -10,38 +10,39 @@ struct KeptChangeSets {
     let db: Database
     let limits: Limits
 
-    /// Keeps the accepted change sets of the staged answer; one above the limit is not kept and displaces no other.
-    func keepAccepted(epoch: String) throws {
+    /// Keeps accepted change sets; one above the limit is not kept and displaces no other.
+    func keep(_ accepted: [Answered.Own], epoch: String) throws {
+        guard !accepted.isEmpty else { return }
+        let list = JSONText.array(accepted.map { "[\($0.pending.seq),\($0.set.revision)]" })
         try db.execute(
             cached: """
                 INSERT OR REPLACE INTO tidemark_kept (id, first, epoch, revision, time, bytes)
                 SELECT id, first, ?1, revision, time, size FROM (
                     SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
-                        SELECT changeset.seq, changeset.id, changeset.first, answered.revision, changeset.time,
+                        SELECT changeset.seq, changeset.id, changeset.first, changeset.time,
+                            answered.value ->> 1 AS revision,
                             sum(length(pending.key) + coalesce(length(pending.before), 0)
                                 + coalesce(length(pending.attributes), 0)) AS size
-                        FROM temp.tidemark_answered AS answered
-                        JOIN tidemark_changeset AS changeset USING (id)
+                        FROM json_each(?4) AS answered
+                        CROSS JOIN tidemark_changeset AS changeset ON changeset.seq = answered.value ->> 0
                         JOIN tidemark_outbox AS pending USING (seq)
-                        WHERE NOT answered.conflict
                         GROUP BY changeset.seq
                         HAVING size <= ?3
                     ) WINDOW newest AS (ORDER BY seq DESC)
                 )
                 WHERE place <= ?2 AND total <= ?3
                 ORDER BY seq
-                """, arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
+                """, arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax, list])
         try db.execute(
             cached: """
                 INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
                 SELECT kept_set.number, pending.tbl, pending.key, pending.operation, pending.before,
                     pending.attributes
-                FROM temp.tidemark_answered AS answered
-                JOIN tidemark_kept AS kept_set USING (id)
-                JOIN tidemark_changeset AS changeset USING (id)
+                FROM json_each(?) AS answered
+                CROSS JOIN tidemark_changeset AS changeset ON changeset.seq = answered.value ->> 0
+                JOIN tidemark_kept AS kept_set ON kept_set.id = changeset.id
                 JOIN tidemark_outbox AS pending USING (seq)
-                WHERE NOT answered.conflict
-                """)
+                """, arguments: [list])
         try prune()
     }
 

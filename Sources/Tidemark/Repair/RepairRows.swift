@@ -2,20 +2,16 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Replaces confirmed rows that differ from the server's.
-///
-/// As in ``ApplyResponse``, the device rewinds pending edits first and replays them afterwards. It
-/// parks edits of a replaced record as a conflict.
+/// Replaces confirmed rows that differ from the server's, and parks edits of a replaced record as a conflict.
 struct RepairRows {
-    let db: Database
-    let file: DeviceFile
-    let limits: Limits
-    let now: String
+    let round: RoundContext
     /// Whether an id may stand for another record than before.
     let hasOtherHistory: Bool
-    let uncaptured: UncapturedEdits
     /// The possible reasons why a row differs from the server's.
     let suspicion: UncapturedEdits.Suspicion
+
+    private var db: Database { round.db }
+    private var schema: SyncSchema { round.schema }
 
     /// What a replacement did.
     struct Outcome {
@@ -32,28 +28,32 @@ struct RepairRows {
     func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool, extending conflict: String?) throws
         -> Outcome
     {
+        try Array("[\(changeSet ?? "")]".utf8).withUnsafeBufferPointer {
+            try replace(ranges, by: serverRows($0), isTrial: isTrial, extending: conflict)
+        }
+    }
+
+    private func replace(
+        _ ranges: [KeyRange], by rows: PendingChangeSet, isTrial: Bool, extending conflict: String?
+    ) throws -> Outcome {
         var outcome = Outcome(conflict: conflict)
-        let body = Array("[\(changeSet ?? "")]".utf8)
-        try stage(body)
-        try refuseRowsOutside(ranges)
+        try refuseRows(of: rows, outside: ranges)
         try db.inSavepoint {
-            try DeviceFile.whileApplying(db) {
-                let pending = PendingChanges(db: db, schema: file.schema)
-                let parents = hasOtherHistory ? try OldParents(of: file.schema, in: db) : nil
-                outcome.events += try uncaptured.parkOverPending()
-                try pending.rewind()
-                try stageSurplus(ranges)
-                outcome.records = try differences()
-                let parked = try uncaptured.park(extending: conflict)
+            outcome.events += try round.rebase {
+                var events: [DeviceEvent] = []
+                let parents = hasOtherHistory ? try OldParents(of: schema, in: db) : nil
+                let surplus = try surplus(in: ranges, beside: rows)
+                outcome.records = try differences(rows, surplus)
+                let parked = try round.uncaptured.park(extending: conflict)
                 outcome.conflict = parked.id
-                outcome.events += parked.events
-                try write()
-                outcome.events += try JudgeAfterReset(
-                    db: db, schema: file.schema, firstWaiting: 0, parents: parents, now: now, knowsVerdicts: false,
-                    cause: "When it was edited, this record differed from the server's. A repair has replaced it."
-                ).park()
-                try pending.refreshBase()
-                try pending.replay()
+                events += parked.events
+                try write(surplus, rows)
+                return try events
+                    + JudgeAfterReset(
+                        db: db, schema: schema, firstWaiting: 0, parents: parents, now: round.time,
+                        knowsVerdicts: false,
+                        cause: "When it was edited, this record differed from the server's. A repair has replaced it."
+                    ).park()
             }
             return isTrial ? .rollback : .commit
         }
@@ -62,91 +62,81 @@ struct RepairRows {
         return outcome
     }
 
-    /// Stages the server's rows as creations, which insert or replace rows.
-    private func stage(_ body: [UInt8]) throws {
-        do { try ChangeSetStaging.stage(body, file.schema, in: db) } catch let error as TidemarkError {
+    /// Reads the server's rows as creations, which insert or replace rows.
+    private func serverRows(_ body: UnsafeBufferPointer<UInt8>) throws -> PendingChangeSet {
+        do throws(TidemarkError) {
+            var reader = try JSONReader(body)
+            var changes = ChangeSetReader(schema.wireNames)
+            let sets = try changes.changeSets(&reader)
+            try reader.finish()
+            guard let set = sets.first else { return ChangeSetBuilder(schema).build() }
+            var rows = PendingChangeSet(set, reader)
+            for index in rows.records.indices { rows.records[index].operation = .create }
+            return rows
+        } catch {
             throw TidemarkError(
                 .invalidResponse, "The server's rows cannot be taken over: \(error.message)",
                 fix: "Nothing was changed. Compare the versions and tables of both sides.", place: error.place)
         }
-        try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
 
-    private func refuseRowsOutside(_ ranges: [KeyRange]) throws {
-        try RangeFingerprints(db, schema: file.schema).load(ranges)
-        let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT staged_row.tbl, staged_row.key
-                FROM (
-                    SELECT staged.tbl, staged.key,
-                        CASE table_info.kind WHEN 'integer' THEN CAST(staged.key AS INTEGER)
-                            ELSE staged.key END AS place
-                    FROM temp.tidemark_staged AS staged
-                    JOIN temp.tidemark_table AS table_info USING (tbl)
-                    WHERE staged.ord = 0
-                ) AS staged_row
-                WHERE NOT EXISTS (
-                    SELECT 1 FROM temp.tidemark_range AS key_range
-                    WHERE key_range.tbl = staged_row.tbl
-                        AND (key_range.low IS NULL OR staged_row.place >= key_range.low)
-                        AND (key_range.high IS NULL OR staged_row.place < key_range.high))
-                LIMIT 1
-                """)
-        guard let row else { return }
-        throw TidemarkError(
-            .invalidResponse, "The server sent a row that the device did not request.",
-            fix: "Nothing was changed. Check the URL, and that no proxy changes answers.",
-            place: try .init(table: row.value("tbl"), key: row.value("key")))
-    }
-
-    /// Stages the deletion of rows in the ranges that the server does not have.
-    private func stageSurplus(_ ranges: [KeyRange]) throws {
-        let names = Set(ranges.map(\.table))
-        for table in file.schema.tables where names.contains(table.name) {
-            let name = SQLText.literal(table.name)
-            try StagedImages.stage(
-                """
-                SELECT \(name) AS tbl, key, 'delete' AS operation, NULL AS attributes
-                FROM (\(RangeFingerprints.rows(of: table))) AS own_row
-                WHERE NOT EXISTS (
-                    SELECT 1 FROM temp.tidemark_staged AS staged
-                    WHERE staged.ord = 0 AND staged.tbl = \(name) AND staged.key = own_row.key)
-                """, ord: 0, in: db)
+    private func refuseRows(of rows: PendingChangeSet, outside ranges: [KeyRange]) throws {
+        for record in rows.records where record.table < schema.tables.count {
+            let table = schema.tables[record.table]
+            let key = table.keyKind == .integer ? KeyRange.Bound.integer(Int64(record.key) ?? 0) : .json(record.key)
+            let isWanted = ranges.contains { range in
+                range.table == table.name && range.from.map { $0 <= key } ?? true && range.to.map { key < $0 } ?? true
+            }
+            guard !isWanted else { continue }
+            throw TidemarkError(
+                .invalidResponse, "The server sent a row that the device did not request.",
+                fix: "Nothing was changed. Check the URL, and that no proxy changes answers.",
+                place: .init(table: table.name, key: record.key))
         }
     }
 
-    /// Compares the staged rows with the file's, and finds the edits that no trigger captured.
-    private func differences() throws -> [Verification.Record] {
-        let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = 0")
-        return try file.schema.tables.filter { names.contains($0.name) }.flatMap { table in
-            let exists = "own_row.\(SQLText.name(table.key[0])) IS NOT NULL"
-            return try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT staged.key, staged.operation = 'delete' AS surplus, \(exists) AS here,
-                        json_remove(staged.attributes, '$.revision') AS theirs,
-                        \(RowJSON.image(table, prefix: "own_row.")) AS mine
-                    FROM temp.tidemark_staged AS staged
-                    LEFT JOIN main.\(SQLText.name(table.name)) AS own_row
-                        ON \(KeySQL.match(table, key: "staged.key", alias: "own_row."))
-                    WHERE staged.ord = 0 AND staged.tbl = ?
-                    ORDER BY length(staged.key), staged.key
-                    """, arguments: [table.name]
-            ).compactMap { row -> Verification.Record? in
-                let mine: String? = try row.value("mine")
-                let theirs: String? = try row.value("theirs")
-                let columns = try columns(mine, theirs)
-                let difference: Verification.Record.Difference =
-                    try row.value("surplus") ? .surplus : row.value("here") ? .changed : .missing
-                // A range also contains equal rows.
-                guard difference != .changed || !columns.isEmpty else { return nil }
-                let record = Verification.Record(
-                    table: table.name, key: try row.value("key"), difference: difference,
-                    columns: difference == .changed ? columns : [])
-                if suspicion.isEdit(difference) { try uncaptured.add(record, mine: mine, theirs: theirs) }
-                return record
+    /// Returns the deletions of the rows in the ranges that the server does not have.
+    private func surplus(in ranges: [KeyRange], beside rows: PendingChangeSet) throws -> PendingChangeSet {
+        try RangeFingerprints(db, schema: schema).load(ranges)
+        let present = Set(rows.records.map { RecordID(table: $0.table, key: $0.key) })
+        let names = Set(ranges.map(\.table))
+        var builder = ChangeSetBuilder(schema)
+        for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
+            for key in try String.fetchAll(db, sql: "SELECT key FROM (\(RangeFingerprints.rows(of: table)))") {
+                let record = RecordID(table: place, key: key)
+                if !present.contains(record) { builder.add(.delete, record, values: []) }
             }
+        }
+        return builder.build()
+    }
+
+    /// Compares the server's rows with the file's, and finds the edits that no trigger captured.
+    private func differences(_ rows: PendingChangeSet, _ surplus: PendingChangeSet) throws -> [Verification.Record] {
+        let records = (rows.records + surplus.records).filter { $0.table < schema.tables.count }
+        let isBefore = { (one: ChangeSet.Record, other: ChangeSet.Record) in
+            (one.table, one.key.utf8.count) != (other.table, other.key.utf8.count)
+                ? (one.table, one.key.utf8.count) < (other.table, other.key.utf8.count)
+                : one.key.utf8.lexicographicallyPrecedes(other.key.utf8)
+        }
+        return try records.sorted(by: isBefore).compactMap { row in
+            let table = schema.tables[row.table]
+            let mine = try String.fetchOne(
+                db,
+                cached: """
+                    SELECT \(RowJSON.image(table, prefix: "own_row.")) FROM main.\(SQLText.name(table.name)) AS own_row
+                    WHERE \(KeySQL.match(table, key: "?1", alias: "own_row."))
+                    """, arguments: [row.key])
+            let theirs = row.operation == .delete ? nil : try rows.changeSet.image(of: row, in: rows.reader)
+            let columns = try columns(mine, theirs)
+            let difference: Verification.Record.Difference =
+                row.operation == .delete ? .surplus : mine == nil ? .missing : .changed
+            // A range also contains equal rows.
+            guard difference != .changed || !columns.isEmpty else { return nil }
+            let record = Verification.Record(
+                table: table.name, key: row.key, difference: difference,
+                columns: difference == .changed ? columns : [])
+            if suspicion.isEdit(difference) { try round.uncaptured.add(record, mine: mine, theirs: theirs) }
+            return record
         }
     }
 
@@ -164,10 +154,14 @@ struct RepairRows {
                 """, arguments: [mine, theirs])
     }
 
-    private func write() throws {
-        do { try RecordWriter(db, schema: file.schema).write(ord: 0) } catch let error
-            as DatabaseError where error.isCollision
-        {
+    private func write(_ surplus: PendingChangeSet, _ rows: PendingChangeSet) throws {
+        let writer = ChangeWriter(db, schema: schema, isDevice: true)
+        do {
+            try db.inSavepoint {
+                try writer.write([surplus, rows]) { try db.execute(sql: "ROLLBACK TO SAVEPOINT grdb") }
+                return .commit
+            }
+        } catch let error as DatabaseError where error.isCollision {
             // Another differing record, in a range not yet compared, holds the same unique value.
             throw TidemarkError(
                 .snapshotRequired, "The rows cannot be repaired one by one: \(error.message ?? "a constraint fails").",
@@ -176,10 +170,18 @@ struct RepairRows {
     }
 }
 
-extension DatabaseError {
-    /// Whether a row collides with one of the same key or unique value; not one that a trigger of the app refuses.
-    var isCollision: Bool {
-        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
-            extendedResultCode)
+extension ChangeSet {
+    /// Returns a record's attributes as JSON without its revision; nil if it has none.
+    func image(of record: Record, in text: JSONReader) throws(TidemarkError) -> String? {
+        guard let range = record.attributes else { return nil }
+        var reader = text.reader(at: range.lowerBound)
+        var members: [String] = []
+        try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+            let isRevision = reader.equals(name, "revision")
+            let member = JSONText.quote(reader.text(of: name))
+            let cell = try reader.cell()
+            if !isRevision { members.append("\(member):\(reader.jsonText(of: cell))") }
+        }
+        return "{\(members.joined(separator: ","))}"
     }
 }

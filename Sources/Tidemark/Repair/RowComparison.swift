@@ -151,11 +151,9 @@ package struct RowComparison: Sendable {
     }
 
     private func repair(_ file: DeviceFile, in db: Database, _ environment: SyncEngine.Environment) -> RepairRows {
-        let now = Timestamp.text(environment.now())
-        return RepairRows(
-            db: db, file: file, limits: limits, now: now, hasOtherHistory: hasOtherHistory,
-            uncaptured: UncapturedEdits(db: db, schema: file.schema, now: now, newID: environment.newID),
-            suspicion: suspicion)
+        let round = RoundContext(
+            db: db, file: file, boundaries: [], limits: limits, now: environment.now(), newID: environment.newID)
+        return RepairRows(round: round, hasOtherHistory: hasOtherHistory, suspicion: suspicion)
     }
 
     private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws
@@ -166,7 +164,7 @@ package struct RowComparison: Sendable {
         openRanges = rangesToDivide + (openRanges ?? []).dropFirst(question.isFirst ? 0 : limits.repairRangesMax)
         if question.isFirst {
             report.fingerprint = answer.fingerprint
-            report.expected = rows.file.fingerprint
+            report.expected = rows.round.file.fingerprint
         }
         // Each round divides all open ranges, unless a damaged table has a key twice.
         guard (openRanges ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax else {
@@ -188,13 +186,13 @@ package struct RowComparison: Sendable {
     /// It permits that if the stored fingerprint is the server's: then they were inserted without the triggers.
     private func refuseMassDeletion(_ rows: RepairRows, unless confirmed: Fingerprint?) throws {
         guard replaces, !acceptsDeletion else { return }
-        let expected = ConfirmedRows(db: rows.db, file: rows.file).expectedFingerprint
+        let expected = rows.round.fingerprints.expectedFingerprint
         guard expected == nil || expected != confirmed else { return }
         let surplus = Dictionary(grouping: report.records.filter { $0.difference == .surplus }) { $0.table }.map {
             (name: $0.key, records: $0.value.count)
         }.sorted { $0.name < $1.name }
         let count = surplus.reduce(0) { $0 + $1.records }
-        let total = try MassDeletion.countRows(rows.db, rows.file.schema) + count
+        let total = try MassDeletion.countRows(rows.round.db, rows.round.schema) + count
         guard let deletion = MassDeletion(surplus, of: total, limits: limits) else { return }
         throw deletion.error(because: "the server's rows lack them.")
     }

@@ -12,7 +12,7 @@ import TidemarkSQL
 /// | what replaces the row | how the device finds the edit |
 /// | --- | --- |
 /// | a repair | ``RepairRows`` compares the row with the server's, at the same revision |
-/// | an answer during a comparison | ``keepRows(stagedAs:)`` and ``parkReplaced(since:)`` |
+/// | an answer during a comparison | ``keepRows(_:)`` and ``parkReplaced(since:)`` |
 /// | an answer before a rebuilt table is compared | ``ReplacedRows`` |
 /// | a snapshot | ``keepAllRows()`` and ``parkReplaced(since:)`` |
 /// | the rewinding of a pending edit | ``parkOverPending()`` |
@@ -182,19 +182,18 @@ struct UncapturedEdits {
 
     // MARK: Replaced rows
 
-    /// Keeps the current rows of a staged change set, to compare them after it is written.
-    func keepRows(stagedAs ord: Int) throws {
+    /// Keeps the current rows of a change set's records, to compare them after it is written.
+    func keepRows(_ changeSet: PendingChangeSet) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
         for table in schema.tables {
             try db.execute(
                 cached: """
                     INSERT INTO temp.tidemark_previous (tbl, key, image, operation)
-                    SELECT staged.tbl, staged.key, \(image(table)), staged.operation
-                    FROM temp.tidemark_staged AS staged
-                    JOIN main.\(SQLText.name(table.name)) AS app_row
-                        ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
-                    WHERE staged.ord = ? AND staged.tbl = ?
-                    """, arguments: [ord, table.name])
+                    SELECT ?2, listed.value ->> 0, \(image(table)), listed.value ->> 1
+                    FROM json_each(?1) AS listed
+                    CROSS JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "(listed.value ->> 0)", alias: "app_row."))
+                    """, arguments: [changeSet.list(of: table, in: schema), table.name])
         }
     }
 
@@ -394,5 +393,14 @@ struct UncapturedEdits {
                 LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
                 WHERE record.id = ?1
                 """, arguments: [id, Self.recordsMax]) ?? false
+    }
+}
+
+extension PendingChangeSet {
+    /// Returns the keys and operations of a table's records as JSON, a list of pairs for a statement.
+    func list(of table: SyncedTable, in schema: SyncSchema) -> String {
+        let place = schema.places[table.name]
+        return JSONText.array(
+            records.filter { $0.table == place }.map { #"[\#(JSONText.quote($0.key)),"\#($0.operation.rawValue)"]"# })
     }
 }

@@ -205,20 +205,17 @@ package struct DeviceCore: Sendable {
         }
         do {
             try Transaction.withoutForeignKeys(db) {
-                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-                try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
-                applied = try ApplyResponse(
-                    db: db, file: DeviceFile(db), limits: limits, now: now, comparesFingerprint: comparesFingerprint,
-                    consent: consent
-                ).apply(answer, to: outgoing, boundaries: boundaries, newID: newID)
+                let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
+                applied = try TakeAnswer(round: round, comparesFingerprint: comparesFingerprint, consent: consent).take(
+                    answer, to: outgoing)
                 try finally(applied)
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER {
             throw TidemarkError(
                 .invalidResponse, "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
                 fix: "Nothing was changed, and the outbox is kept. Drop or change the trigger.")
-        } catch let error as DatabaseError where AnswerCheck.isDataError(error) {
-            throw AnswerCheck.inapplicable("\(error.message ?? "it does not fit the tables").")
+        } catch let error as DatabaseError where Answer.isDataError(error) {
+            throw Answer.inapplicable("\(error.message ?? "it does not fit the tables").")
         }
         return applied
     }
@@ -265,25 +262,13 @@ package struct DeviceCore: Sendable {
         _ error: TidemarkError, in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
-        try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
-            let file = try DeviceFile(db)
-            try StagingTables.clear(in: db)
-            try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
+            let round = try RoundContext(db, boundaries: boundaries, now: now, newID: newID)
+            try round.drain()
             let reason = Conflict.Reason(
                 table: error.place.table ?? "", key: error.place.key, columns: error.place.column.map { [$0] } ?? [],
                 rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
-            let pending = PendingChanges(db: db, schema: file.schema)
-            try DeviceFile.whileApplying(db) {
-                events = try UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
-                    .parkOverPending()
-                try pending.rewind()
-                events += try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent([
-                    error.place.id ?? "": "[\(reason.json)]"
-                ])
-                try pending.refreshBase()
-                try pending.replay()
-            }
+            events = try round.rebase { try round.parking.parkUnsent([error.place.id ?? "": "[\(reason.json)]"]) }
         }
         return events
     }

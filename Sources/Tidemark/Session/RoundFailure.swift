@@ -87,7 +87,7 @@ extension SyncRound {
             return try park(error, in: db)
         case .permanent, .retry, .signIn:
             if error.code == .unknownZone { throw try Self.missingZone(error, in: db) }
-            guard AnswerCheck.isInapplicable(error) else { throw error }
+            guard Answer.isInapplicable(error) else { throw error }
             try Self.refuseDamage(db)
             try repeatOrRenew(after: error)
             return []

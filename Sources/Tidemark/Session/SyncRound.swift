@@ -352,6 +352,6 @@ package struct SyncRound: Sendable {
         guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore, applied.settledCount == 0 else {
             return
         }
-        throw AnswerCheck.inapplicable("it has no verdict on the change sets that were sent.")
+        throw Answer.inapplicable("it has no verdict on the change sets that were sent.")
     }
 }

@@ -1,5 +1,4 @@
-import GRDB
-import TidemarkSQL
+import TidemarkCore
 
 /// The records that the device took over from others in one step.
 ///
@@ -50,35 +49,23 @@ public struct RemoteChanges: Hashable, Sendable {
 }
 
 extension RemoteChanges {
-    /// Reads the changes from the staged change sets with these numbers; the last change of a record counts.
-    init(revision: Int64, stagedAs ords: [Int], in db: Database) throws {
-        let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
-        let staged = """
-            SELECT tbl, key, operation = 'delete' AS is_deleted, max(ord) FROM temp.tidemark_staged
-            WHERE ord IN (SELECT value FROM json_each(?)) GROUP BY tbl, key
-            """
-        // One more than an event names shows that there are too many.
-        let rows = try Row.fetchAll(db, cached: "\(staged) LIMIT \(Self.namesMax + 1)", arguments: [list])
-        self.revision = revision
-        if rows.count <= Self.namesMax {
-            tables = try Dictionary(grouping: rows) { try $0.value("tbl") as String }.mapValues(Table.init(naming:))
-        } else {
-            let counts = try Row.fetchAll(
-                db, cached: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl", arguments: [list])
-            tables = try counts.reduce(into: [:]) {
-                $0[try $1.value("tbl") as String] = Table(records: try $1.value("records"), written: [], deleted: [])
+    /// Names the records of change sets with one table of names; the last change of a record counts.
+    init(revision: Int64, _ records: some Sequence<ChangeSet.Record>, _ names: WireNames) {
+        var deletions: [RecordID: Bool] = [:]
+        for record in records {
+            deletions[RecordID(table: record.table, key: record.key)] = record.operation == .delete
+        }
+        let byTable = Dictionary(grouping: deletions) { $0.key.table }
+        let isNamed = deletions.count <= Self.namesMax
+        let tables = byTable.map { place, records in
+            let keys = { (isDeleted: Bool) in
+                Set(records.lazy.filter { isNamed && $0.value == isDeleted }.map { RecordKey(json: $0.key.key) })
             }
+            return (
+                names.tables[place].name,
+                Table(records: records.count, written: keys(false), deleted: keys(true))
+            )
         }
-    }
-}
-
-extension RemoteChanges.Table {
-    fileprivate init(naming rows: [Row]) throws {
-        let keys = try rows.map {
-            (key: RecordKey(json: try $0.value("key")), isDeleted: try $0.value("is_deleted") as Bool)
-        }
-        records = rows.count
-        written = Set(keys.filter { !$0.isDeleted }.map(\.key))
-        deleted = Set(keys.filter(\.isDeleted).map(\.key))
+        self.init(revision: revision, tables: Dictionary(uniqueKeysWithValues: tables))
     }
 }

@@ -208,6 +208,18 @@ package struct RowLayout: Sendable {
     package func row(key: String, object: String) throws(TidemarkError) -> [Value] {
         var row = [Value](repeating: .null, count: columnCount)
         for (place, value) in zip(keyPlaces, Value.parts(ofKey: key)) { row[place] = value }
+        try readMembers(of: object, key: key) { (place, reader, cell) throws(InvalidValue) in
+            row[place] = try reader.value(of: cell)
+        }
+        return row
+    }
+
+    /// Reads the columns of a JSON object that the table has, in their order in the text; `key` is that of its record.
+    ///
+    /// - Throws: ``TidemarkError`` if the text is no object, and for what `take` throws.
+    package func readMembers(
+        of object: String, key: String, _ take: (_ place: Int, JSONReader, Cell) throws(InvalidValue) -> Void
+    ) throws(TidemarkError) {
         try Array(object.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
             var reader = try JSONReader(bytes)
             var next = 0
@@ -222,14 +234,13 @@ package struct RowLayout: Sendable {
                 next += 1
                 let cell = try reader.cell()
                 guard let place else { return }
-                do throws(InvalidValue) { row[place] = try reader.value(of: cell) } catch {
+                do throws(InvalidValue) { try take(place, reader, cell) } catch {
                     throw TidemarkError(
                         .internalFailure, "A captured row cannot be read.", fix: "Please report this.",
                         place: .init(key: key))
                 }
             }
         }
-        return row
     }
 
     /// Whether a member is that of a column, as ``object(_:)`` writes it.

@@ -293,11 +293,11 @@ package enum ChangeSetID {
     private static let hyphens = [8, 13, 18, 23]
 }
 
-/// A change set on its way into the tables: the positions of its values in a request, and what replaces them.
+/// A change set on its way into the tables: the positions of its values in a text, and what replaces them.
 ///
-/// The values of a device stay in the request's text until they are bound to a statement or compared, so that a hundred
-/// thousand rows need little memory; those of a client without rows are in no text. Permanent ids replace temporary
-/// ones, stored spellings of keys replace others, and a policy drops overruled values.
+/// The values of a request or an answer stay in its text until they are bound to a statement or compared, so that a
+/// hundred thousand rows need little memory; those that somebody decides or computes are in no text. Permanent ids
+/// replace temporary ones, stored spellings of keys replace others, and a policy drops overruled values.
 package struct PendingChangeSet {
     /// A change to a record; its key gets permanent ids, and the stored spelling.
     package typealias Record = ChangeSet.Record
@@ -305,24 +305,28 @@ package struct PendingChangeSet {
     /// The text of the request; it has to stay in memory as long as this value.
     package let reader: JSONReader
     /// The positions of the values; the records are in ``records``.
-    package let changeSet: ChangeSet
+    package internal(set) var changeSet: ChangeSet
     package var records: [Record]
-    /// The values that stand in no text, such as permanent ids, by place in ``ChangeSet/values``.
-    private var replaced: [Int: Value] = [:]
+    /// The values in the order of ``ChangeSet/values``, if they stand in no text.
+    var decided: [Value]
+    /// The values that replace others, such as permanent ids, by place in ``ChangeSet/values``.
+    var replaced: [Int: Value] = [:]
     /// The places of the values that a policy has overruled: they are not written.
     package private(set) var overruled: Set<Int> = []
 
     package init(_ changeSet: consuming ChangeSet, _ reader: JSONReader) {
-        self.reader = reader
-        records = changeSet.records
-        changeSet.records = []
-        self.changeSet = changeSet
+        self.init(changeSet, reader, values: [])
     }
 
     /// Creates a pending change set whose values are in no text, in the order of ``ChangeSet/values``.
-    init(_ changeSet: consuming ChangeSet, values: [Value]) {
-        self.init(changeSet, .empty)
-        replaced = Dictionary(uniqueKeysWithValues: zip(values.indices, values))
+    init(_ changeSet: consuming ChangeSet, values: [Value]) { self.init(changeSet, .empty, values: values) }
+
+    private init(_ changeSet: consuming ChangeSet, _ reader: JSONReader, values: [Value]) {
+        self.reader = reader
+        decided = values
+        records = changeSet.records
+        changeSet.records = []
+        self.changeSet = changeSet
     }
 
     /// The columns that a record sets or adds to, with the places of their values.
@@ -336,19 +340,23 @@ package struct PendingChangeSet {
     /// Returns the number that a change adds to its column; nil for a value.
     package func delta(at place: Int) -> Int64? { changeSet.deltas.isEmpty ? nil : changeSet.deltas[place] }
 
-    /// Returns a value, only of a place without a delta; the reader of the request has refused those that throw.
+    /// Returns a value, only of a place without a delta; the reader of the text has refused those that throw.
     package func value(at place: Int) throws(InvalidValue) -> Value {
-        if let value = replaced[place] { return value }
+        if let value = replacement(at: place) { return value }
         return try reader.value(of: changeSet.values[place].cell)
     }
 
-    /// Returns the position of a value in the text; nil if another one has replaced it.
+    /// Returns the position of a value in the text; nil if another one has replaced it, or if it stands in no text.
     package func cell(at place: Int) -> Cell? {
-        replaced.isEmpty || replaced[place] == nil ? changeSet.values[place].cell : nil
+        decided.isEmpty && (replaced.isEmpty || replaced[place] == nil) ? changeSet.values[place].cell : nil
     }
 
-    /// Returns what has replaced a value; nil if nothing has.
-    package func replacement(at place: Int) -> Value? { replaced[place] }
+    /// Returns what stands for a value of the text; nil if nothing does.
+    package func replacement(at place: Int) -> Value? {
+        if !replaced.isEmpty, let value = replaced[place] { return value }
+        return decided.isEmpty ? nil : decided[place]
+    }
+
     package mutating func replace(at place: Int, by value: Value) { replaced[place] = value }
     package mutating func overrule(at place: Int) { overruled.insert(place) }
 }

@@ -8,7 +8,7 @@ package final class WireNames: Sendable {
         package let keyKind: SyncedTable.KeyKind
         /// The number of the key's columns.
         package let keyParts: Int
-        fileprivate(set) var columnsByPlace: [Column] = []
+        package fileprivate(set) var columnsByPlace: [Column] = []
         /// The columns by the members that stand for them.
         fileprivate(set) var columns: [String: Column] = [:]
         /// Whether a column has two members, so that a record could have both.

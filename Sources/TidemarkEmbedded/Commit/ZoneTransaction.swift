@@ -112,37 +112,16 @@ extension ZoneTransaction {
 
     /// Writes the records; a trigger that runs at devices has left its effect in the change set.
     private func writeRecords(of changeSets: [PendingChangeSet]) throws {
-        guard schema.objects.hasDeviceTriggers else { return try writeOrPark(changeSets) }
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)").execute()
-        try writeOrPark(changeSets)
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
-    }
-
-    /// Writes the records; if a unique value stands in the way of another, first replaces those that go.
-    private func writeOrPark(_ changeSets: [PendingChangeSet]) throws {
-        let writer = ChangeWriter(db, schema: schema)
-        do { try writer.write(changeSets, parking: false) } catch let error as DatabaseError
-            where Self.isUnique(error) && leavesUniques(changeSets)
-        {
+        func write() throws {
             // The caller has begun the savepoint right before.
-            try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
-            try writer.write(changeSets, parking: true)
+            try ChangeWriter(db, schema: schema).write(changeSets) {
+                try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
+            }
         }
-    }
-
-    private static func isUnique(_ error: DatabaseError) -> Bool {
-        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
-            error.extendedResultCode)
-    }
-
-    /// Whether a record of the change sets may leave a unique value to another one.
-    private func leavesUniques(_ changeSets: [PendingChangeSet]) -> Bool {
-        let records = changeSets.flatMap(\.records)
-        guard records.count > 1 else { return false }
-        return records.contains { record in
-            let table = schema.tables[record.table]
-            return record.operation != .create && (!table.uniques.isEmpty || table.hasComputedUniques)
-        }
+        guard schema.objects.hasDeviceTriggers else { return try write() }
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)").execute()
+        try write()
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
     }
 
     /// The refusal of a change set on which an expression of the file fails, as with a function of the program's own.
@@ -162,7 +141,7 @@ extension ZoneTransaction {
     private func violation(of error: DatabaseError) -> Violation {
         let (table, columns) = place(of: error)
         switch error.extendedResultCode {
-        case _ where Self.isUnique(error):
+        case _ where error.isCollision:
             return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
             return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])

@@ -2,41 +2,84 @@ package import GRDB
 import GRDBSQLite
 package import TidemarkCore
 
-/// Writes change sets into the tables of a zone, with a cached statement a record.
+/// Writes change sets into tables, with a cached statement a record.
 ///
 /// SQLite rejects no intermediate state, because of the order: create records (parents first), update records, delete
 /// records (children first). So a child can move away from a parent that the same change set deletes. Records to which
 /// no table refers are deleted before all that, so that their values are free, and a program's triggers see nothing
 /// else.
 ///
-/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order. With `parking`,
-/// placeholders replace the values that records leave first, and SQLite compares final values only.
+/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order. Then placeholders
+/// replace the values that records leave first, and SQLite compares final values only.
+///
+/// On a device the server's record is final: a creation takes the place of a record that exists. A device does not
+/// enforce references meanwhile and deletes first: a new key may differ from a deleted one in spelling only, and the
+/// column considers both equal. It passes over tables and columns that only the zone has.
 package struct ChangeWriter {
     private let db: Database
     private let schema: SyncSchema
+    private let isDevice: Bool
 
-    package init(_ db: Database, schema: SyncSchema) {
+    package init(_ db: Database, schema: SyncSchema, isDevice: Bool = false) {
         self.db = db
         self.schema = schema
+        self.isDevice = isDevice
     }
 
-    fileprivate typealias Item = (changeSet: Int, record: Int)
+    typealias Item = (changeSet: Int, record: Int)
 
-    /// Writes change sets that together name no record twice; if it throws, the caller rolls its savepoint back.
-    package func write(_ changeSets: [PendingChangeSet], parking: Bool) throws {
+    /// Writes change sets that together name no record twice; if it throws, the caller rolls back.
+    ///
+    /// If a unique value stands in the way of another, `rollBack` takes the rows back, and it writes all again
+    /// with placeholders for the values that go. Returns the number of updates without a record.
+    @discardableResult package func write(_ changeSets: [PendingChangeSet], rollBack: () throws -> Void) throws -> Int {
+        do { return try write(changeSets, parking: false) } catch let error as DatabaseError
+            where error.isCollision && mayExchangeUniques(changeSets)
+        {
+            try rollBack()
+            return try write(changeSets, parking: true)
+        }
+    }
+
+    /// Writes one change set in a savepoint of its own; returns the number of updates without a record.
+    @discardableResult package func write(_ changeSet: PendingChangeSet) throws -> Int {
+        var unmatched = 0
+        try db.inSavepoint {
+            unmatched = try write([changeSet]) {
+                // The innermost savepoint is that of this call.
+                try db.execute(sql: "ROLLBACK TO SAVEPOINT grdb")
+            }
+            return .commit
+        }
+        return unmatched
+    }
+
+    /// Whether a record of the change sets may leave a unique value to another one.
+    private func mayExchangeUniques(_ changeSets: [PendingChangeSet]) -> Bool {
+        let records = changeSets.flatMap(\.records)
+        guard records.count > 1 else { return false }
+        return records.contains { record in
+            guard record.table < schema.tables.count else { return false }
+            let table = schema.tables[record.table]
+            return (isDevice || record.operation != .create) && (!table.uniques.isEmpty || table.hasComputedUniques)
+        }
+    }
+
+    @discardableResult func write(_ changeSets: [PendingChangeSet], parking: Bool) throws -> Int {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
-            for (index, record) in changeSet.records.enumerated() {
+            for (index, record) in changeSet.records.enumerated() where record.table < schema.tables.count {
                 work[record.table, default: [:]][record.operation, default: []].append((place, index))
             }
         }
         let tables = work.keys.sorted()
         let keepsDeleted = planted(PlantedBug.commitsWithoutDeletions)
-        let parents = Set(schema.tables.flatMap(\.references).map(\.parent))
+        let parents = isDevice ? [] : Set(schema.tables.flatMap(\.references).map(\.parent))
         let deletesLast = { (table: Int) in parents.contains(schema.tables[table].name) }
         for table in tables.reversed() where !keepsDeleted && !deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
+        if isDevice { for table in tables { try findExisting(in: table, &work, changeSets, isNeeded: parking) } }
         var parkedValues: [RecordID: [Int: Value]] = [:]
         if parking, !planted(PlantedBug.swapsWithoutParking) {
             for table in tables {
@@ -48,10 +91,58 @@ package struct ChangeWriter {
             }
         }
         for table in tables { try create(work[table]?[.create] ?? [], in: table, changeSets) }
-        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: parkedValues) }
+        var unmatched = 0
+        for table in tables {
+            unmatched += try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: parkedValues)
+        }
         for table in tables.reversed() where !keepsDeleted && deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
+        return unmatched
+    }
+
+    /// Makes updates of the creations whose record exists, where an upsert would not do.
+    ///
+    /// Its `ON CONFLICT DO UPDATE` overrides the conflict clauses inside a program's triggers, and it restores no
+    /// placeholder.
+    private func findExisting(
+        in place: Int, _ work: inout [Int: [Operation: [Item]]], _ changeSets: [PendingChangeSet], isNeeded: Bool
+    ) throws {
+        guard let created = work[place]?[.create], try isNeeded || hasProgramTriggers(schema.tables[place]) else {
+            return
+        }
+        let table = schema.tables[place]
+        let sql = "SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))"
+        let statement = try BoundStatement(sql, in: db)
+        var new: [Item] = []
+        for item in created {
+            var exists = false
+            let key = changeSets[item.changeSet].records[item.record].key
+            try statement.run({ bindKey(key, of: table, from: 1, to: $0) }, row: { _ in exists = true })
+            if exists { work[place]?[.update, default: []].append(item) } else { new.append(item) }
+        }
+        work[place]?[.create] = new
+    }
+
+    private func hasProgramTriggers(_ table: SyncedTable) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM main.sqlite_master
+                        WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
+                            AND name NOT LIKE 'tidemark~_%' ESCAPE '~')
+                    """),
+            arguments: [table.name]
+        ) ?? false
+    }
+
+    /// The columns of a record that its table has in this file, with the places of their values.
+    private func columns(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) -> [(
+        place: Int, column: Int
+    )] {
+        let count = schema.tables[record.table].columns.count
+        return changeSet.columns(of: record).lazy.map { ($0.place, $0.column.place) }.filter { $0.1 < count }
     }
 
     private func create(_ items: [Item], in place: Int, _ changeSets: [PendingChangeSet]) throws {
@@ -62,38 +153,47 @@ package struct ChangeWriter {
         for item in items {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
-            let columns = changeSet.columns(of: record).map(\.column.place)
+            let columns = columns(of: record, in: changeSet)
             // Most records have the columns of the one before.
-            if statement?.columns != columns {
-                let names = table.key + columns.map { table.columns[$0].name }
-                let marks = Array(repeating: "?", count: names.count).joined(separator: ", ")
+            if statement?.columns.elementsEqual(columns.lazy.map(\.column)) != true {
+                let names = columns.map { table.columns[$0.column].name }
+                let marks = Array(repeating: "?", count: table.key.count + names.count).joined(separator: ", ")
                 let sql = """
-                    INSERT \(verb) INTO main.\(SQLText.name(table.name)) (\(SQLText.names(names))) VALUES (\(marks))
+                    INSERT \(verb) INTO main.\(SQLText.name(table.name)) (\(SQLText.names(table.key + names)))
+                    VALUES (\(marks)) \(isDevice ? Self.upsert(table, names) : "")
                     """
-                statement = (columns, try BoundStatement(sql, in: db))
+                statement = (columns.map(\.column), try BoundStatement(sql, in: db))
             }
-            try statement?.bound.run { row in
+            try run(statement?.bound) { row in
                 bindKey(record.key, of: table, from: 1, to: row)
-                var index = keyCount
-                for (place, _) in changeSet.columns(of: record) {
-                    index += 1
-                    try bind(changeSet, place, at: index, to: row)
+                for (index, column) in columns.enumerated() {
+                    try bind(changeSet, column.place, at: keyCount + Int32(index) + 1, to: row)
                 }
             }
         }
     }
 
+    private static func upsert(_ table: SyncedTable, _ names: [String]) -> String {
+        let targets = names.map { "\(SQLText.name($0)) = excluded.\(SQLText.name($0))" }
+        let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
+        return "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
+    }
+
+    /// Updates records, and restores their parked values; returns how many do not exist.
     private func update(
         _ items: [Item], in place: Int, _ changeSets: [PendingChangeSet],
         restoring parkedValues: [RecordID: [Int: Value]]
-    ) throws {
+    ) throws -> Int {
         let table = schema.tables[place]
+        var unmatched = 0
         var statement: (targets: [Target], bound: BoundStatement)?
         for item in items {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
-            var targets = changeSet.columns(of: record).map {
-                Target(column: $0.column.place, adds: changeSet.delta(at: $0.place) != nil)
+            let columns = columns(of: record, in: changeSet)
+            let isReplayWithoutSums = planted(PlantedBug.forgetsSumsInReplay)
+            var targets = columns.map {
+                Target(column: $0.column, adds: changeSet.delta(at: $0.place) != nil && !isReplayWithoutSums)
             }
             let parked = parkedValues.isEmpty ? [:] : parkedValues[RecordID(table: place, key: record.key)] ?? [:]
             let restored = parked.filter { column, _ in !targets.contains { $0.column == column } }.sorted {
@@ -113,11 +213,11 @@ package struct ChangeWriter {
                     """
                 statement = (targets, try BoundStatement(sql, in: db))
             }
-            try statement?.bound.run { row in
+            try run(statement?.bound) { row in
                 var index: Int32 = 0
-                for (place, _) in changeSet.columns(of: record) {
+                for column in columns {
                     index += 1
-                    try bind(changeSet, place, at: index, to: row)
+                    try bind(changeSet, column.place, at: index, to: row)
                 }
                 for (_, value) in restored {
                     index += 1
@@ -125,7 +225,14 @@ package struct ChangeWriter {
                 }
                 bindKey(record.key, of: table, from: index + 1, to: row)
             }
+            if db.changesCount == 0 { unmatched += 1 }
         }
+        return unmatched
+    }
+
+    private func run(_ statement: BoundStatement?, _ bind: (BoundStatement) throws -> Void) throws {
+        // The app on a device observes its tables; nobody observes a server's.
+        try isDevice ? statement?.runObserved(bind) : statement?.run(bind)
     }
 
     /// A column that an update sets or adds to.
@@ -141,12 +248,12 @@ package struct ChangeWriter {
         let statement = try BoundStatement(sql, in: db)
         for item in items {
             let key = changeSets[item.changeSet].records[item.record].key
-            try statement.run { bindKey(key, of: table, from: 1, to: $0) }
+            try run(statement) { bindKey(key, of: table, from: 1, to: $0) }
         }
     }
 
     /// The condition that a row has a key, whose values are the next parameters.
-    fileprivate static func keyMatch(_ table: SyncedTable) -> String {
+    static func keyMatch(_ table: SyncedTable) -> String {
         table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
     }
 
@@ -170,183 +277,7 @@ extension SyncedTable {
     package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
 }
 
-/// Replaces unique values by placeholders, only where other records take them: a program's triggers see each update.
-private struct ParkValues {
-    private let db: Database
-    private let schema: SyncSchema
-    private let place: Int
-    private let table: SyncedTable
-    private let changeSets: [PendingChangeSet]
-    /// The columns that foreign keys refer to.
-    private let referencedColumns: Set<String>
-
-    init(_ db: Database, schema: SyncSchema, table place: Int, changeSets: [PendingChangeSet]) {
-        self.db = db
-        self.schema = schema
-        self.place = place
-        table = schema.tables[place]
-        self.changeSets = changeSets
-        referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
-    }
-
-    /// Parks unique values that a record leaves and another takes; returns the values of parked columns by record.
-    func park(_ leaving: [ChangeWriter.Item], taking: [ChangeWriter.Item]) throws -> [RecordID: [Int: Value]] {
-        guard !leaving.isEmpty, !taking.isEmpty, !table.uniques.isEmpty || table.hasComputedUniques else { return [:] }
-        let adding = Set(
-            taking.flatMap { item in
-                let changeSet = changeSets[item.changeSet]
-                return changeSet.columns(of: changeSet.records[item.record]).filter {
-                    changeSet.delta(at: $0.place) != nil
-                }.map(\.column.place)
-            }
-        )
-        let uniqueNames = Set(table.uniques.flatMap { $0 })
-        let parkable = schema.layouts[place].valuePlaces.filter { !adding.contains($0) }
-        let constrained = parkable.filter { uniqueNames.contains(table.columns[$0].name) }
-        // A computed value may depend on any column.
-        let columns = table.hasComputedUniques ? parkable : constrained
-        guard !columns.isEmpty else { return [:] }
-        let taken = try takenValues(taking, of: constrained, adding: adding)
-        guard table.sql.uppercased().contains("CHECK") else {
-            return try park(leaving, columns: columns, orElse: constrained, taken: taken)
-        }
-        try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let outcome = Result { try park(leaving, columns: columns, orElse: constrained, taken: taken) }
-        try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
-        return try outcome.get()
-    }
-
-    /// Returns the values that records take, in canonical JSON, by column; nil where they are hard to tell.
-    private func takenValues(_ taking: [ChangeWriter.Item], of constrained: [Int], adding: Set<Int>) throws
-        -> [Int: Set<[UInt8]>]?
-    {
-        let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
-        let addingNames = Set(adding.map { table.columns[$0].name })
-        let hasSums = table.uniques.contains { !addingNames.isDisjoint(with: $0) }
-        guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return nil }
-        var taken = Dictionary(uniqueKeysWithValues: constrained.map { ($0, Set<[UInt8]>()) })
-        let filled = constrained.filter { table.columns[$0].defaultSQL != nil }
-        let partial = constrained.filter(isPartial)
-        for item in taking {
-            let changeSet = changeSets[item.changeSet]
-            let record = changeSet.records[item.record]
-            let newValues = try newValues(of: record, in: changeSet)
-            for (column, value) in newValues where taken[column] != nil {
-                guard let value = stored(value, in: column) else { return nil }
-                if let form = Self.form(value) { taken[column]?.insert(form) }
-            }
-            if record.operation == .create, !filled.allSatisfy({ newValues[$0] != nil }) { return nil }
-            // A change to another column can bring a present value into a partial index.
-            guard record.operation == .update, !partial.isEmpty, let row = try presentRow(record) else { continue }
-            for column in partial where newValues[column] == nil {
-                if let form = Self.form(row[column]) { taken[column]?.insert(form) }
-            }
-        }
-        return taken
-    }
-
-    private func newValues(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) throws -> [Int: Value] {
-        var values: [Int: Value] = [:]
-        for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
-            values[column.place] = try changeSet.value(at: place)
-        }
-        return values
-    }
-
-    /// Returns a value as the column stores it; nil where that is hard to tell.
-    private func stored(_ value: Value, in column: Int) -> Value? {
-        switch (value, table.columns[column].affinity) {
-        case (.integer(let number), "REAL"): .real(Double(number))
-        case (.integer, "TEXT"), (.real, "TEXT"): nil
-        case (.text(let text), "INTEGER"), (.text(let text), "REAL"), (.text(let text), "NUMERIC"):
-            // SQLite makes a number of it.
-            Double(text.filter { !$0.isWhitespace }) == nil ? value : nil
-        default: value
-        }
-    }
-
-    /// Returns a stored value as text in which 5 and 5.0 are the same; nil for NULL, which equals no value.
-    private static func form(_ value: Value) -> [UInt8]? {
-        switch value {
-        case .null: nil
-        case .real(let number): (Int64(exactly: number).map(Value.integer) ?? value).canonicalJSON
-        case .integer, .text, .rawText, .blob: value.canonicalJSON
-        }
-    }
-
-    /// Parks `columns`, or only `fallback` if a computed value rejects placeholders, so that a swap of those fails.
-    private func park(
-        _ leaving: [ChangeWriter.Item], columns: [Int], orElse fallback: [Int], taken: [Int: Set<[UInt8]>]?
-    ) throws -> [RecordID: [Int: Value]] {
-        var parkedValues: [RecordID: [Int: Value]] = [:]
-        for (number, item) in leaving.enumerated() {
-            let changeSet = changeSets[item.changeSet]
-            let record = changeSet.records[item.record]
-            guard let row = try presentRow(record) else { continue }
-            let moving = try moving(columns, by: record, of: changeSet, from: row)
-            // Another record may take a unique pair, although this one leaves only half of the pair.
-            let isTaken = taken?.contains { column, values in Self.form(row[column]).map(values.contains) ?? false }
-            guard !moving.isEmpty, isTaken ?? true else { continue }
-            do { try park(record, moving, number: number) } catch let error as DatabaseError
-                where table.hasComputedUniques && error.isPlaceholderRejection
-            {
-                // The failed statement has no effect.
-                try park(record, moving.filter(fallback.contains), number: number)
-            }
-            for column in moving where record.operation == .update {
-                parkedValues[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
-            }
-        }
-        return parkedValues
-    }
-
-    private func presentRow(_ record: PendingChangeSet.Record) throws -> [Value]? {
-        try RowValues.first(
-            """
-            SELECT \(SQLText.names(table.columns.map(\.name)))
-            FROM main.\(SQLText.name(table.name))
-            WHERE \(ChangeWriter.keyMatch(table))
-            """,
-            Value.parts(ofKey: record.key),
-            in: db)
-    }
-
-    /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
-    private func moving(
-        _ columns: [Int], by record: PendingChangeSet.Record, of changeSet: PendingChangeSet, from row: [Value]
-    ) throws -> [Int] {
-        guard record.operation == .update else { return columns }
-        let newValues = try newValues(of: record, in: changeSet)
-        return columns.filter { column in
-            isPartial(column) || newValues[column].map { !$0.isSame(as: row[column]) } ?? false
-        }
-    }
-
-    /// Whether a column is unique in some rows only, so that a change to other columns can collide.
-    private func isPartial(_ column: Int) -> Bool {
-        if planted(PlantedBug.overlooksPartialIndexes) { return false }
-        return table.partiallyUnique?.contains(table.columns[column].name) ?? false
-    }
-
-    private func park(_ record: PendingChangeSet.Record, _ columns: [Int], number: Int) throws {
-        guard !columns.isEmpty else { return }
-        let targets = columns.map { place in
-            let column = table.columns[place]
-            let isReferenced = referencedColumns.contains(column.name)
-            return "\(SQLText.name(column.name)) = \(column.placeholder(number: "?1", isReferenced: isReferenced))"
-        }
-        let match = table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 2)" }
-        let sql = """
-            UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
-            SET \(targets.joined(separator: ", "))
-            WHERE \(match.joined(separator: " AND "))
-            """
-        let key = Value.parts(ofKey: record.key)
-        try RowValues.read(sql, [.integer(Int64(number))] + key, in: db) { _ in }
-    }
-}
-
-/// Finds broken references of staged records, and of children of deleted records.
+/// Finds broken references of written records, and of children of deleted records.
 package struct ForeignKeyCheck {
     private let db: Database
     private let schema: SyncSchema
@@ -406,6 +337,56 @@ package struct ForeignKeyCheck {
             }
     }
 
+    /// Returns a broken reference of the records that a change set has written, or to those that it has deleted.
+    package func firstBroken(by changeSet: PendingChangeSet) throws -> (table: String, key: String?)? {
+        let keys = { (isWanted: (Operation) -> Bool) in
+            Dictionary(grouping: changeSet.records.filter { isWanted($0.operation) }, by: \.table).mapValues {
+                $0.map(\.key)
+            }
+        }
+        return try firstBroken(written: keys { $0 != .delete }, deleted: keys { $0 == .delete })
+    }
+
+    /// Returns a broken reference of written records, or to deleted ones; both are keys by the place of their table.
+    package func firstBroken(written: [Int: [String]], deleted: [Int: [String]]) throws
+        -> (table: String, key: String?)?
+    {
+        for (place, table) in schema.tables.enumerated() {
+            if let keys = written[place], !table.references.isEmpty,
+                let broken = try brokenReferences(in: table, keys: keys, limit: 1).first
+            {
+                return (table.name, broken.key)
+            }
+            guard let keys = deleted[place] else { continue }
+            for (child, reference) in schema.references(to: table.name)
+            where try hasChildren(child, by: reference, ofDeleted: keys, in: table) { return (child.name, nil) }
+        }
+        return nil
+    }
+
+    private func hasChildren(
+        _ child: SyncedTable, by reference: SyncedTable.Reference, ofDeleted keys: [String], in parent: SyncedTable
+    ) throws -> Bool {
+        let positions = reference.parentColumns.compactMap(parent.key.firstIndex)
+        guard positions.count == reference.parentColumns.count else { return false }
+        let columns = reference.columns.map { "c.\(SQLText.name($0))" }
+        let parts = positions.map { KeySQL.part(parent, $0, of: "gone.value") }.joined(separator: ", ")
+        let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
+        let tuple = columns.count == 1 ? columns[0] : "(\(columns.joined(separator: ", ")))"
+        return try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM main.\(SQLText.name(child.name)) AS c
+                        WHERE \(child.allowsZero(in: reference) ? "\(columns[0]) IS NOT 0 AND " : "")\(tuple) IN (
+                                SELECT \(parts) FROM json_each(?) AS gone)
+                            AND NOT EXISTS (
+                                SELECT 1 FROM main.\(SQLText.name(parent.name)) AS p
+                                WHERE \(match.joined(separator: " AND "))))
+                    """),
+            arguments: [JSONText.array(keys.map(JSONText.quote))]) ?? false
+    }
+
     package func all(limit: Int = 20) throws -> [BrokenReference] {
         try schema.tables.flatMap { try brokenReferences(in: $0, limit: limit) }
     }
@@ -422,5 +403,13 @@ package struct ForeignKeyCheck {
                 SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
             ORDER BY \(table.key.map { "c.\(SQLText.name($0))" }.joined(separator: ", "))
             """
+    }
+}
+
+extension DatabaseError {
+    /// Whether a row collides with one of the same key or unique value; not one that a trigger of the app refuses.
+    package var isCollision: Bool {
+        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
+            extendedResultCode)
     }
 }

@@ -19,47 +19,65 @@ package struct RowFingerprints {
             from: "main.\(SQLText.name(table.name)) AS table_row")
     }
 
-    /// Computes the fingerprint of the current rows with the keys of a staged change set.
-    package func records(stagedAs ord: Int) throws -> Fingerprint {
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"), arguments: [ord])
-        return try schema.tables.filter { names.contains($0.name) }.map { table in
-            try sum(
-                table,
-                key: RowJSON.key(table, alias: "table_row."),
-                after: RowJSON.image(table, prefix: "table_row."),
+    /// Computes the fingerprint of the current rows of a change set's records.
+    package func records(of changeSet: PendingChangeSet) throws -> Fingerprint {
+        let keys = Dictionary(grouping: changeSet.records.lazy.filter { $0.table < schema.tables.count }, by: \.table)
+        return try schema.tables.enumerated().map { place, table in
+            guard let records = keys[place] else { return .none }
+            return try sum(
+                table, key: "listed.value", after: RowJSON.image(table, prefix: "table_row."),
                 from: """
-                    temp.tidemark_staged AS staged
+                    json_each(?) AS listed
                     CROSS JOIN main.\(SQLText.name(table.name)) AS table_row
-                        ON \(KeySQL.match(table, key: "staged.key", alias: "table_row."))
-                    WHERE staged.ord = ? AND staged.tbl = ?
+                        ON \(KeySQL.match(table, key: "listed.value", alias: "table_row."))
                     """,
-                arguments: [ord, table.name])
+                arguments: [JSONText.array(records.map { JSONText.quote($0.key) })])
         }.reduce(.none, +)
     }
 
     /// Computes the difference between the current rows of unsent records and the confirmed rows.
     package func outboxDifference() throws -> Fingerprint {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
-        return try schema.tables.filter { names.contains($0.name) }.map { table in
-            try difference(table, list: "tidemark_base", oldImage: "image")
-        }.reduce(.none, +)
+        try differences(oldImage: "image", from: "tidemark_base")
     }
 
-    /// Computes by how much the records in `temp.tidemark_confirmed`, which has the new rows of unsent ones, changed.
-    package func confirmedDifference() throws -> Fingerprint {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed"))
+    /// Computes by how much acknowledged change sets changed the confirmed rows; `seqs` are their numbers, as JSON.
+    ///
+    /// A record with a later pending change is as it was before that; another one is as its row is.
+    package func difference(of seqs: String) throws -> Fingerprint {
+        try differences(
+            oldImage: "was", newImageCase: "WHEN listed.waits THEN tidemark_sorted(listed.became)",
+            from: """
+                (
+                    SELECT sent.tbl, sent.key, base.image AS was, later.seq IS NOT NULL AS waits, later.before AS became
+                    FROM (
+                        SELECT DISTINCT tbl, key, (
+                            SELECT min(pending.seq) FROM tidemark_outbox AS pending
+                            WHERE pending.tbl = entry.tbl AND pending.key = entry.key
+                                AND pending.seq NOT IN (SELECT value FROM json_each(?1))) AS next
+                        FROM tidemark_outbox AS entry WHERE seq IN (SELECT value FROM json_each(?1))
+                    ) AS sent
+                    LEFT JOIN tidemark_base AS base ON base.tbl = sent.tbl AND base.key = sent.key
+                    LEFT JOIN tidemark_outbox AS later
+                        ON later.seq = sent.next AND later.tbl = sent.tbl AND later.key = sent.key
+                )
+                """,
+            arguments: [seqs])
+    }
+
+    private func differences(
+        oldImage: String, newImageCase: String = "", from list: String, arguments: StatementArguments = []
+    ) throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM \(list)"), arguments: arguments)
         return try schema.tables.filter { names.contains($0.name) }.map { table in
-            try difference(
-                table, list: "temp.tidemark_confirmed", oldImage: "was",
-                newImageCase: "WHEN listed.waits THEN tidemark_sorted(listed.became)")
+            try difference(table, list: list, oldImage: oldImage, newImageCase: newImageCase, arguments: arguments)
         }.reduce(.none, +)
     }
 
     /// Computes the fingerprint of the current rows of a list minus the list's old rows.
-    private func difference(_ table: SyncedTable, list: String, oldImage column: String, newImageCase: String = "")
-        throws -> Fingerprint
-    {
+    private func difference(
+        _ table: SyncedTable, list: String, oldImage column: String, newImageCase: String, arguments: StatementArguments
+    ) throws -> Fingerprint {
         try sum(
             table,
             key: "listed.key",
@@ -69,9 +87,9 @@ package struct RowFingerprints {
                 \(list) AS listed
                 LEFT JOIN main.\(SQLText.name(table.name)) AS table_row
                     ON \(KeySQL.match(table, key: "listed.key", alias: "table_row."))
-                WHERE listed.tbl = ?
+                WHERE listed.tbl = \(SQLText.literal(table.name))
                 """,
-            arguments: [table.name])
+            arguments: arguments)
     }
 
     /// Returns the CASE branch with the hashed form of an existing row `table_row`.

@@ -5,6 +5,7 @@ package import TidemarkCore
 /// A cached statement without GRDB's array of arguments, which is as expensive as the insertion of a short row.
 package struct BoundStatement {
     private let db: Database
+    private let cached: Statement
     private let statement: OpaquePointer
     private let sql: String
 
@@ -12,9 +13,22 @@ package struct BoundStatement {
     package init(_ sql: String, in db: Database) throws {
         self.db = db
         self.sql = sql
-        statement = try db.cachedStatement(sql: sql).sqliteStatement
+        cached = try db.cachedStatement(sql: sql)
+        statement = cached.sqliteStatement
         // GRDB leaves a statement as it is after its last step, and SQLite then refuses values.
         sqlite3_reset(statement)
+    }
+
+    /// Runs the statement once, so that the app's observers of the database see its effects.
+    package func runObserved(_ bind: (Self) throws -> Void) throws {
+        defer {
+            sqlite3_reset(statement)
+            sqlite3_clear_bindings(statement)
+        }
+        // GRDB leaves the values alone that are bound from here on.
+        cached.setUncheckedArguments(StatementArguments())
+        try bind(self)
+        try cached.execute()
     }
 
     /// Runs the statement once with the values that `bind` binds; the others are NULL.

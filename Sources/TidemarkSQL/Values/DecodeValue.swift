@@ -16,6 +16,19 @@ extension Value {
     }
 }
 
+extension Value {
+    /// Creates the value that GRDB has read from a row, or that an app wants to write.
+    package init(_ value: DatabaseValue) {
+        switch value.storage {
+        case .null: self = .null
+        case .int64(let number): self = .integer(number)
+        case .double(let number): self = .real(number)
+        case .string(let text): self = Value(text: Array(text.utf8))
+        case .blob(let data): self = .blob(Array(data))
+        }
+    }
+}
+
 extension DatabaseValue {
     /// Decodes one JSON value for a database that keeps text without NUL and in UTF-8 only.
     package static func decoding(_ json: String) throws(InvalidValue) -> DatabaseValue {

@@ -32,22 +32,4 @@ package enum Delta {
     package static func number(json: String) -> Int64? {
         json.hasPrefix(prefix) ? Int64(json.dropFirst(prefix.count).dropLast()) : nil
     }
-
-    package static func isStaged(in db: Database) throws -> Bool {
-        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged_delta)")) ?? false
-    }
-
-    /// Returns the columns of a table to which staged records add.
-    package static func columns(of table: String, in ord: Int, _ db: Database) throws -> Set<String> {
-        guard try isStaged(in: db) else { return [] }
-        return try String.fetchSet(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT delta.col
-                    FROM temp.tidemark_staged AS staged
-                    JOIN temp.tidemark_staged_delta AS delta ON delta.rec = \(StagingTables.cells(of: "staged"))
-                    WHERE staged.ord = ?1 AND staged.tbl = ?2
-                    """),
-            arguments: [ord, table])
-    }
 }

@@ -4,7 +4,7 @@ import TidemarkCore
 @testable import TidemarkSQL
 
 /// Bodies with one fault: refused whole, with the right code and place.
-@Suite struct StagingRefusalTests {
+@Suite struct ReaderRefusalTests {
     struct Refused: CustomTestStringConvertible, Sendable {
         let testDescription: String
         let json: String
@@ -22,8 +22,8 @@ import TidemarkCore
         }
     }
 
-    private func bench() throws -> StagingBench {
-        try StagingBench(
+    private func bench() throws -> TableBench {
+        try TableBench(
             """
             CREATE TABLE teams (id INTEGER PRIMARY KEY, name, upper_name AS (upper(name)));
             CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
@@ -198,7 +198,7 @@ import TidemarkCore
         #expect(throws: Never.self) { try Self.read(nested(64)) }
         let error = #expect(throws: TidemarkError.self) { try Self.read(nested(65)) }
         #expect(error?.code == .malformedRequest)
-        #expect(throws: TidemarkError.self) { try bench().stage(nested(100_000)) }
+        #expect(throws: TidemarkError.self) { try bench().read(nested(100_000)) }
     }
 
     @Test func `brackets inside strings do not count as levels`() throws {
@@ -230,15 +230,15 @@ import TidemarkCore
     @Test(arguments: [[0xFF], [0xC0, 0xAF], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]])
     func `a body that is not UTF-8 is refused with advice`(bytes: [UInt8]) throws {
         let body = Array(#"[{"teams":{"create":[-1],"attributes":{"-1":{"name":""#.utf8)
-        let error = #expect(throws: TidemarkError.self) { try bench().stage(body + bytes + Array(#""}}}}]"#.utf8)) }
+        let error = #expect(throws: TidemarkError.self) { try bench().read(body + bytes + Array(#""}}}}]"#.utf8)) }
         #expect(error?.code == .malformedRequest)
         #expect(error?.fix.contains("$blob") == true)
     }
 
-    @Test func `rows staged before a refusal are gone for the next body`() throws {
+    @Test func `records read before a refusal are gone for the next body`() throws {
         let bench = try bench()
-        _ = try bench.stage(#"[{"teams":{"create":[-1]}}]"#)
+        _ = try bench.read(#"[{"teams":{"create":[-1]}}]"#)
         _ = try bench.refusal(#"[{"teams":{"create":[-2]}},{"nobody":{}}]"#)
-        #expect(try bench.stage(#"[{"teams":{"create":[-3]}}]"#) == ["0 create teams -3 id=-3"])
+        #expect(try bench.read(#"[{"teams":{"create":[-3]}}]"#) == ["0 create teams -3"])
     }
 }

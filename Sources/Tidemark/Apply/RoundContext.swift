@@ -1,0 +1,78 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// What a transaction of a device works with, read once at its beginning.
+struct RoundContext {
+    let db: Database
+    let file: DeviceFile
+    let boundaries: KnownTransactions
+    let limits: Limits
+    let now: Date
+    let newID: () -> UUID
+
+    var schema: SyncSchema { file.schema }
+
+    /// Fits the file to its tables and to the zone's, if one has changed, and reads its state.
+    init(
+        _ db: Database, boundaries: KnownTransactions, limits: Limits = .standard, now: Date,
+        newID: @escaping () -> UUID
+    ) throws {
+        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
+        self.init(db: db, file: try DeviceFile(db), boundaries: boundaries, limits: limits, now: now, newID: newID)
+        try EngineConnection.prepare(db, schema: file.schema)
+    }
+
+    init(
+        db: Database, file: DeviceFile, boundaries: KnownTransactions, limits: Limits, now: Date,
+        newID: @escaping () -> UUID
+    ) {
+        self.db = db
+        self.file = file
+        self.boundaries = boundaries
+        self.limits = limits
+        self.now = now
+        self.newID = newID
+    }
+
+    /// The time as the bookkeeping stores it.
+    var time: String { Timestamp.text(now) }
+    var fingerprints: ConfirmedRows { ConfirmedRows(db: db, file: file) }
+    var pending: PendingChanges { PendingChanges(db: db, schema: schema) }
+    var uncaptured: UncapturedEdits { UncapturedEdits(db: db, schema: schema, now: time, newID: newID) }
+    var parking: ParkConflict { ParkConflict(db: db, now: time) }
+
+    /// Makes change sets of the captured changes, with the zone's policies.
+    func drain() throws {
+        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
+    }
+
+    /// Makes change sets of the captured changes, and of rows that only this device has and whose capture was lost.
+    func drainWithUnsentRows() throws {
+        try drain()
+        try UnsentRows(db: db, schema: schema).captureAgain()
+        try DrainCapture(db: db, schema: schema).drain(boundaries: [], now: now, newID: newID)
+    }
+
+    /// Takes the pending edits out of the rows, has `take` bring the server's rows, and puts the edits on top again.
+    ///
+    /// The only place where rows of the server enter a file. The caller has drained, and runs it in a transaction
+    /// without foreign keys: the server has judged the references, and a cascade here would delete records that nobody
+    /// names. `take` settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit
+    /// that no longer fits stays in the outbox without a replay. With `replacesAll` the rows of all records go.
+    func rebase(replacesAll: Bool = false, _ take: () throws -> [DeviceEvent]) throws -> [DeviceEvent] {
+        try DeviceFile.whileApplying(db) {
+            let ownColumns = UnservedColumns(db: db, schema: schema)
+            try ownColumns.save(all: replacesAll)
+            var events = try uncaptured.parkOverPending()
+            if !replacesAll { try pending.rewind() }
+            events += try take()
+            try pending.refreshBase()
+            try pending.replay()
+            try ownColumns.restore()
+            try OwnReferences(db: db, schema: schema).settle()
+            return events
+        }
+    }
+}
