@@ -24,7 +24,7 @@ import TidemarkSQL
     /// Records of both tables, one of them longer than a chunk, with characters of several bytes.
     private static var changeSet: String {
         let numbers = 1...count
-        let long = String(repeating: "ünï ☃ ", count: TextPieces.bytesTarget / 6)
+        let long = String(repeating: "ünï ☃ ", count: ChangeSetText.pieceBytes / 6)
         let notes = numbers.map { #""-\#($0)":{"text":"\#($0 == 7 ? long : "größer ☃ \($0)")"}"# }
         let tags = numbers.map { #""☃ \#($0)":{"colour":"'\#($0)'"}"# }
         return #"{"id":"\#(id)","notes":{"create":[\#(numbers.map { "-\($0)" }.joined(separator: ","))],"#
@@ -73,7 +73,7 @@ import TidemarkSQL
         async throws
     {
         var limits = Limits.standard
-        limits.deltaBytesMin = TextPieces.bytesTarget
+        limits.deltaBytesMin = ChangeSetText.pieceBytes
         let zone = try await Zone(store, Self.schema(store), limits: limits)
         let first = try await zone.bytes(Self.request)
         let schema = try #require(try Answer(first).schema)

@@ -191,8 +191,8 @@ import TidemarkCore
         try file.write("UPDATE t SET b = 'after'")
         let lines = try file.queue.write { db in
             try EngineConnection.prepare(db, schema: grown)
-            let range = try #require(try ReduceCapture.pendingRange(in: db))
-            try ReduceCapture.reduce(range, schema: grown, in: db)
+            let range = try #require(try CapturedEffects.pendingRange(in: db))
+            try CapturedEffects(db, schema: grown, in: range).reduce()
             return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced").map { Change($0).line }
         }
         #expect(lines == [#"update t 1 {"a":"before the migration","b":"after"}"#])

@@ -108,17 +108,10 @@ import TidemarkCore
         let file = try CapturedFile(tables)
         try file.write("INSERT INTO tags VALUES (x'00ff', 'red')")
         let change = try #require(try file.changes().first)
-        let table = try #require(file.schema.byName["tags"])
-        let json = try file.queue.write { db in
-            let source = ChangeSetJSON.Source(
-                table: table,
-                sql: "SELECT ? AS key, 'create' AS operation, '\"colour\":\"red\"' AS members",
-                arguments: [change.key]
-            )
-            return try ChangeSetJSON.render(envelope: [], [source], in: db)
-        }
+        var text = ChangeSetText(file.schema)
+        text.add(RecordID(table: 0, key: change.key), .create, members: #""colour":"red""#)
         let bench = try TableBench(tables)
-        try bench.apply(json)
+        try bench.apply(text.text([]))
         #expect(try bench.rows("SELECT quote(name), colour FROM tags") == ["X'00FF' red"])
     }
 

@@ -160,26 +160,26 @@ import TidemarkCore
         #expect(try file.captureCount() == 0)
     }
 
-    @Test func `rows captured after the start of a drain are left to the next drain`() throws {
+    @Test func `a range of captured changes is reduced without those after it`() throws {
         let file = try file()
         try file.write("UPDATE t SET a = 1")
-        let first = try #require(try file.queue.read { try ReduceCapture.pendingRange(in: $0) })
+        let first = try #require(try file.queue.read { try CapturedEffects.pendingRange(in: $0) })
         try file.write("UPDATE t SET b = 2")
-        try file.queue.write { db in
+        let lines = try file.queue.write { db in
             try EngineConnection.prepare(db, schema: file.schema)
-            try ReduceCapture.reduce(first, schema: file.schema, in: db)
-            try ReduceCapture.deleteCaptures(first, schema: file.schema, in: db)
+            try CapturedEffects(db, schema: file.schema, in: first).reduce()
+            return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced").map { Change($0).line }
         }
-        #expect(try file.drain() == [#"update t 1 {"b":2}"#])
+        #expect(lines == [#"update t 1 {"a":1}"#])
     }
 
     @Test func `capture numbers are not reused after a drain`() throws {
         let file = try file()
         try file.write("UPDATE t SET a = 1")
-        let first = try #require(try file.queue.read { try ReduceCapture.pendingRange(in: $0) })
+        let first = try #require(try file.queue.read { try CapturedEffects.pendingRange(in: $0) })
         _ = try file.drain()
         try file.write("UPDATE t SET a = 2")
-        let second = try #require(try file.queue.read { try ReduceCapture.pendingRange(in: $0) })
+        let second = try #require(try file.queue.read { try CapturedEffects.pendingRange(in: $0) })
         #expect(second.lowerBound > first.upperBound)
     }
 }

@@ -127,15 +127,15 @@ import TidemarkCore
         case .wire:
             let json = try source.queue.write { db in
                 try EngineConnection.prepare(db, schema: source.schema)
-                let rows = ChangeSetJSON.Source(
-                    table: table,
-                    sql: """
-                        SELECT \(RowJSON.key(table)) AS key, 'create' AS operation,
-                            substr(\(object), 2, length(\(object)) - 2) AS members FROM pool
-                        """,
-                    arguments: []
-                )
-                return try ChangeSetJSON.render(envelope: [], [rows], in: db)
+                var text = ChangeSetText(source.schema)
+                for row in try Row.fetchAll(
+                    db, sql: "SELECT \(RowJSON.key(table)) AS key, \(object) AS object FROM pool")
+                {
+                    let object: String = row["object"]
+                    text.add(
+                        RecordID(table: 0, key: row["key"]), .create, members: String(object.dropFirst().dropLast()))
+                }
+                return text.text([])
             }
             try target.apply(json)
         case .image:

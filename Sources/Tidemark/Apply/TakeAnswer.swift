@@ -26,14 +26,14 @@ struct TakeAnswer {
 
     private func take(_ body: UnsafeBufferPointer<UInt8>, to outgoing: DeviceCore.Outgoing) throws -> ApplyResult {
         let requested = outgoing.revision
-        var laps = try Laps(db)
+        var laps = file.laps
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
-            return ApplyResult(revision: file.revision, isStale: true)
+            return ApplyResult(revision: file.revision, outcome: .overtaken)
         }
         let answer = try Answer(body, file: file, limits: round.limits)
         if let schema = answer.schema, schema != file.tables.servedHash {
             // The device fetches the schema first and repeats the request.
-            return ApplyResult(revision: file.revision, isStale: true, needsSchema: true)
+            return ApplyResult(revision: file.revision, outcome: .needsSchema)
         }
         try round.drain()
         let answered = try Answered(
@@ -44,7 +44,7 @@ struct TakeAnswer {
         applied.hasRebuilt = file.rebuilt != nil
         if answer.echoesIds {
             guard let events = try confirm(answered, answer, to: outgoing) else {
-                return ApplyResult(revision: file.revision, isStale: true, needsEcho: true)
+                return ApplyResult(revision: file.revision, outcome: .needsRows)
             }
             applied.events = events
         } else if answered.isEmpty, answer.overruled == "[]" {

@@ -18,8 +18,9 @@ struct PresentRecords {
         let names = try String.fetchSet(
             db, cached: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record")
         let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
-            let keys = "SELECT key FROM tidemark_conflict_record WHERE tbl = \(SQLText.literal(table.name))"
-            return (table.name, try ReduceCapture.firstStates(of: table, among: keys, in: db))
+            let keys = try String.fetchSet(
+                db, cached: "SELECT key FROM tidemark_conflict_record WHERE tbl = ?", arguments: [table.name])
+            return (table.name, try CapturedEffects.firstStates(of: table, among: keys, in: db))
         }
         undrained = Dictionary(uniqueKeysWithValues: tables)
     }

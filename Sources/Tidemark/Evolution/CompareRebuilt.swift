@@ -29,6 +29,14 @@ struct CompareRebuilt {
         case former(columns: Set<String>)
     }
 
+    /// The rebuilt tables of a file whose rows wait for the comparison.
+    enum Waiting: Hashable, Sendable {
+        case none
+        case keyed
+        /// Also tables without a key, which do not have the numbers of rows by which an answer names them.
+        case unkeyed
+    }
+
     /// The columns of the former rows; nil to compare with rows of the zone as it is.
     private var former: Set<String>? {
         guard case .former(let columns) = source else { return nil }
@@ -39,6 +47,11 @@ struct CompareRebuilt {
         guard let rebuilt = file.rebuilt else { return [] }
         let names = try JSONDecoder().decode([String].self, from: Data(rebuilt.utf8))
         return file.schema.tables.filter { names.contains($0.name) }
+    }
+
+    static func state(of file: DeviceFile) throws -> Waiting {
+        guard file.rebuilt != nil else { return .none }
+        return try tables(file).contains(where: \.hasRowidKey) ? .unkeyed : .keyed
     }
 
     /// Keeps the snapshot's rows for ``Source/keptRows``; not if a table lost its row numbers, which answers use.

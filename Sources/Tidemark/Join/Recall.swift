@@ -6,7 +6,7 @@ import TidemarkSQL
 ///
 /// The device sends that request before it applies a snapshot, if it has unanswered change sets or the history may have
 /// changed. Only the server knows which verdicts got lost and which change sets it has forgotten.
-package struct Recall: Sendable {
+package struct Recall: Hashable, Sendable {
     /// Whether the file's history may differ from the server's.
     let isAboutOther: Bool
     /// The history that the answer is about.
@@ -21,7 +21,9 @@ package struct Recall: Sendable {
     let unchangedIDs: Set<String>
     /// The notes of this device's overruled values, a JSON array as in any answer.
     let overruled: String
+}
 
+extension Recall {
     /// Reads the answer for a file in the history `fileEpoch`; nil if that history is in doubt.
     init(_ answer: [UInt8], fileEpoch: String?, in db: Database) throws {
         let text = String(decoding: answer, as: UTF8.self)

@@ -26,7 +26,7 @@ struct TakeDelta {
         let file = round.file
         guard file.epoch == header.epoch, file.revision == since, file.served == header.schema,
             let expected = round.fingerprints.expectedFingerprint
-        else { return ApplyResult(revision: file.revision, isStale: true) }
+        else { return ApplyResult(revision: file.revision, outcome: .overtaken) }
         try round.drain()
         let changeSet = try names()
         let events = try round.rebase {

@@ -19,16 +19,25 @@ package struct TakeSnapshot {
     let limits: Limits
     let now: Date
     let newID: () -> UUID
-    /// Whether the file's rows differ from the rows of its revision.
-    var hasMismatch = false
+    var trust = BaseTrust.confirmed
     /// Whether a snapshot may delete many records.
     var consent = MassDeletion.Consent.none
     /// The file's state when the device requested the snapshot; nil: any state will do.
     var requestState: FileState?
-    /// Whether the server is asked about rows that rebuilt tables lack.
-    var asksAboutMissing = false
+    var missingRows = MissingRows.taken
     /// Gets the number of records that the tables have so far, of how many.
     var onRecords: (_ records: Int, _ total: Int) -> Void = { _, _ in }
+
+    /// Whether the file's rows are those of its revision.
+    enum BaseTrust: Hashable, Sendable { case confirmed, differing }
+
+    /// What the device does about rows of rebuilt tables that only the zone has.
+    enum MissingRows: Hashable, Sendable {
+        /// It asks the server for their histories.
+        case investigated
+        /// It takes them: the histories are known, and rows of a later snapshot are not older.
+        case taken
+    }
 
     package init(
         db: Database, snapshotPath: String, boundaries: KnownTransactions = [], recall: Recall? = nil,
@@ -51,8 +60,8 @@ package struct TakeSnapshot {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
             var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
-                if let requestState, try requestState != FileState(DeviceFile(db), in: db) {
-                    applied.isStale = true
+                if let requestState, try requestState != FileState(DeviceFile(db)) {
+                    applied.outcome = .overtaken
                     return
                 }
                 applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
@@ -142,7 +151,7 @@ package struct TakeSnapshot {
 
     /// Applies a delta; the device requests one only while its rows are those of its revision.
     private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> ApplyResult {
-        guard recall?.isAboutOther != true, !hasMismatch, case .none = consent else {
+        guard recall?.isAboutOther != true, trust == .confirmed, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
         let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
@@ -159,10 +168,10 @@ package struct TakeSnapshot {
         let isSame = header.epoch == file.epoch && header.revision == file.revision
         try round.drainWithUnsentRows()
         let othersMayHaveDeleted = !isSame
-        if asksAboutMissing, othersMayHaveDeleted, header.epoch == file.epoch,
+        if missingRows == .investigated, othersMayHaveDeleted, header.epoch == file.epoch,
             try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
         {
-            return ApplyResult(revision: file.revision, isStale: true, needsHistories: true)
+            return ApplyResult(revision: file.revision, outcome: .needsHistories)
         }
         var events = try parkRebuilt(file, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
@@ -199,7 +208,7 @@ package struct TakeSnapshot {
     private func hasUncapturedEdits(_ file: DeviceFile) throws -> Bool {
         guard !file.isStale else { return false }
         let confirmed = ConfirmedRows(db: db, file: file)
-        guard let expected = confirmed.expectedFingerprint else { return hasMismatch }
+        guard let expected = confirmed.expectedFingerprint else { return trust == .differing }
         return try confirmed.computeFingerprint() != expected
     }
 
@@ -212,7 +221,7 @@ package struct TakeSnapshot {
             return try MoveOutbox(verdicts: verdicts, parents: parents).move()
         }
         let events = try verdicts?.settle() ?? []
-        guard hasMismatch else { return events }
+        guard trust == .differing else { return events }
         return try events
             + JudgeAfterReset(
                 db: db, schema: round.schema, firstWaiting: 0, parents: nil, now: round.time, knowsVerdicts: true

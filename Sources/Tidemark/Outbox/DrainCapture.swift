@@ -24,11 +24,11 @@ struct DrainCapture {
     ///
     /// The exact times of the writes are unknown, so a change set gets the time of its drain.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
-        guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
+        guard var range = try CapturedEffects.collectPending(schema, in: db) else { return }
         let captured = try capturedTables()
         let tables = captured.filter(renumbering.includes)
         if try FoldReinserts(db: db, schema: schema).run(tables) {
-            range = try ReduceCapture.collectPending(schema, in: db) ?? range
+            range = try CapturedEffects.collectPending(schema, in: db) ?? range
         }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
@@ -43,8 +43,7 @@ struct DrainCapture {
         let independent = try independent ?? IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
-            guard try ReduceCapture.reduce(whole, schema: schema, in: db) > 0 else { continue }
-            try Deltas(db: db, schema: schema).deriveReduced()
+            guard try CapturedEffects(db, schema: schema, in: whole).reduce() > 0 else { continue }
             try NumberNewRows(db: db, schema: schema).run(from: whole.lowerBound)
             let parts = try divide(run, whole: whole, independent: independent)
             let sets = run.flatMap { group in
@@ -61,11 +60,7 @@ struct DrainCapture {
         let first = precedesPending ? try MoveForward(db: db, schema: schema).run(after: last) : last + 1
         try Dependencies(db: db, schema: schema).store(from: first)
         try DeviceClock.store(clock, in: db)
-        try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
-        // A remaining entry would become a new change set at every drain.
-        guard try ReduceCapture.pendingRange(in: db) == nil else {
-            throw TidemarkError.unreadable("The list of captured changes")
-        }
+        try CapturedEffects.deleteAll(of: captured, in: db)
         try runPlanted(PlantedBug.dropsCreationsDeletedLater, in: db)
     }
 

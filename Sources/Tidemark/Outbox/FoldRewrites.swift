@@ -29,7 +29,7 @@ struct FoldRewrites {
         guard !outside.isEmpty else { return }
         let tables = try captured.filter(mayBeRewritten)
         guard !tables.isEmpty else { return }
-        try ReduceCapture.reduce(range, schema: schema, in: db)
+        try CapturedEffects(db, schema: schema, in: range).reduce()
         let bounds = "[" + outside.map { "[\($0.lowerBound),\($0.upperBound)]" }.joined(separator: ",") + "]"
         for table in tables where try isRewritten(table) {
             try db.execute(sql: "DELETE FROM temp.tidemark_assigned")

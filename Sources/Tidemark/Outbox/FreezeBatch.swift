@@ -2,19 +2,14 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Freezes short change sets in batches, with a constant number of statements for each batch.
-///
-/// It renders and stores a long change set in pieces.
+/// Freezes change sets in batches, with a constant number of queries for each batch.
 extension FreezeChangeSets {
-    /// Change sets to freeze at once: many short ones, or one long one.
+    /// Change sets to freeze at once.
     struct Batch {
         var sets: ArraySlice<Waiting>
-        var isLong = false
         var seqs: StatementArguments { [sets.first?.seq, sets.last?.seq] }
     }
 
-    /// The size from which a change set is long, in characters of keys and values.
-    private static let longMin = TextPieces.bytesTarget / 4
     /// The largest size of a batch, in characters of keys and values.
     private static let batchMax = 1 << 20
     /// The approximate size of a change set's other members, in bytes.
@@ -34,10 +29,6 @@ extension FreezeChangeSets {
             let size = try row.value(1) as Int
             try refuseLargeValues(of: seq, among: sets, longest: row.value(2) ?? 0)
             try refuseLargeSet(seq, among: sets, size: size)
-            if size >= Self.longMin {
-                let before = sets.prefix { $0.seq < seq }
-                return before.isEmpty ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)
-            }
             room -= size + Self.envelopeBytes
             if room <= 0 { return Batch(sets: sets.prefix { $0.seq <= seq }) }
         }
@@ -48,23 +39,24 @@ extension FreezeChangeSets {
     func freeze(_ batch: Batch) throws -> [Waiting] {
         for set in batch.sets { try UnservedValues(db: db, schema: schema).settle(set.seq) }
         if planted(PlantedBug.movesBaseWhenSending) { try PendingChanges(db: db, schema: schema).refreshBase() }
-        let tables = try touchedTables(batch)
-        return batch.isLong
-            ? try batch.sets.compactMap { try freezeInPieces($0, tables) } : try freezeTogether(batch, tables)
+        let unknown = schema.difference.unknownTables
+        let texts = try texts(batch, unknown.isEmpty ? schema : SyncSchema(tables: schema.tables + unknown))
+        for set in batch.sets where texts[set.seq] == nil { try removeEmpty(set) }
+        let after = try after(batch)
+        return try batch.sets.compactMap { set in
+            try texts[set.seq].map { try store($0, Self.envelope(set, after: after), of: set) }
+        }
     }
 
-    /// Returns the tables of the change sets' records, parents first.
-    private func touchedTables(_ batch: Batch) throws -> [SyncedTable] {
+    /// Returns the names of the tables of the change sets' records; throws `serverBehind` if the schema lacks one.
+    private func touchedTables(_ batch: Batch, _ schema: SyncSchema) throws -> Set<String> {
         let first = try Row.fetchAll(
             db,
             cached: """
                 SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
                 GROUP BY tbl ORDER BY 2, 1
                 """, arguments: batch.seqs)
-        let tables = schema.tables + schema.difference.unknownTables
-        let touched = try Set(first.map { try $0.value(0) as String })
-        let names = Set(tables.map(\.name))
-        if let row = try first.first(where: { try !names.contains($0.value(0)) }) {
+        if let row = try first.first(where: { try schema.byName[$0.value(0)] == nil }) {
             let missing = try row.value(0) as String
             let seq = try row.value(1) as Int64
             throw TidemarkError(
@@ -72,48 +64,36 @@ extension FreezeChangeSets {
                 fix: "Retry the change when it has, or drop it: `tidemark device resolve`.",
                 place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: missing))
         }
-        return tables.filter { touched.contains($0.name) }
+        return try Set(first.map { try $0.value(0) as String })
     }
 
-    private func freezeTogether(_ batch: Batch, _ tables: [SyncedTable]) throws -> [Waiting] {
-        var parts: [Int: [ChangeSetJSON.Part]] = [:]
-        let sets = "(SELECT seq AS ord FROM tidemark_changeset WHERE seq BETWEEN ? AND ?) AS p"
-        for table in tables {
-            // The alias `p` belongs to the statement of `ChangeSetJSON.parts`.
-            let sql = OutboxRecords(schema: schema).sql(table, seq: "p.ord")
-            for (seq, part) in try ChangeSetJSON.parts(table, sql: sql, of: sets, arguments: batch.seqs, in: db) {
-                parts[seq, default: []].append(part)
+    /// Returns the content of each change set; a change set without records has none.
+    private func texts(_ batch: Batch, _ schema: SyncSchema) throws -> [Int64: ChangeSetText] {
+        var texts: [Int64: ChangeSetText] = [:]
+        let touched = try touchedTables(batch, schema)
+        for (place, table) in schema.tables.enumerated() where touched.contains(table.name) {
+            let sql = OutboxRecords(schema: self.schema).sql(table)
+            let bounds = [batch.sets.first, batch.sets.last].compactMap { $0.map { Value.integer($0.seq) } }
+            try RowValues.read(sql, bounds, in: db) { values in
+                guard case .integer(let seq) = values[0], let key = values[1].text,
+                    let operation = values[2].text.flatMap(TidemarkCore.Operation.init)
+                else { throw TidemarkError.unreadable("The outbox") }
+                texts[seq, default: ChangeSetText(schema)].add(
+                    RecordID(table: place, key: key), operation, members: values[3].text)
             }
         }
-        for set in batch.sets where parts[Int(set.seq)] == nil { try removeEmpty(set) }
-        let after = try after(batch)
-        return try batch.sets.compactMap { set in
-            guard let parts = parts[Int(set.seq)] else { return nil }
-            var frozen = set
-            let text = ChangeSetJSON.text(Self.envelope(set, after: after), parts)
-            frozen.wire = Wire(beginning: text)
-            try WireText.store(0, text, of: set.seq, in: db)
-            return frozen
-        }
+        return texts
     }
 
-    private func freezeInPieces(_ set: Waiting, _ tables: [SyncedTable]) throws -> Waiting? {
-        let sources = tables.map { table in
-            ChangeSetJSON.Source(
-                table: table, sql: OutboxRecords(schema: schema).sql(table, seq: "?"), arguments: [set.seq])
-        }
+    /// Renders a change set's text and stores it.
+    private func store(_ text: ChangeSetText, _ envelope: [String], of set: Waiting) throws -> Waiting {
         var wire = Wire()
-        let envelope = Self.envelope(set, after: try after(Batch(sets: [set])))
-        let count = try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
-            guard number > 0 else { return wire.beginning = piece }
-            wire.overflow += piece.utf8.count
+        var number = 0
+        try text.render(envelope) { piece in
+            if number == 0 { wire.beginning = piece } else { wire.overflow += piece.utf8.count }
             try WireText.store(number, piece, of: set.seq, in: db)
+            number += 1
         }
-        guard count > 0 else {
-            try removeEmpty(set)
-            return nil
-        }
-        try WireText.store(0, wire.beginning, of: set.seq, in: db)
         var frozen = set
         frozen.wire = wire
         return frozen

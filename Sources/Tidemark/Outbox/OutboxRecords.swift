@@ -5,8 +5,10 @@ import TidemarkSQL
 struct OutboxRecords {
     let schema: SyncSchema
 
-    /// Returns SQL for the records of one table in the change set `seq`, with negative temporary ids.
-    func sql(_ table: SyncedTable, seq: String) -> String {
+    /// Returns SQL for the records of one table in two change sets and those between, with negative temporary ids.
+    ///
+    /// A row is `seq`, `key` in canonical JSON, `operation`, and `members`: attributes without braces, or NULL.
+    func sql(_ table: SyncedTable) -> String {
         let base = planted(PlantedBug.takesBaseWhenSending) ? "(SELECT revision FROM tidemark_state)" : "base"
         let references = Set(schema.integerReferences(of: table).map(\.column))
         let attributes = attributes(of: table, references.subtracting(table.key))
@@ -20,12 +22,12 @@ struct OutboxRecords {
             key = "CASE WHEN CAST(key AS INTEGER) >= \(TemporaryID.reservedMin) THEN '-' || key ELSE key END"
         }
         return """
-            SELECT key, operation, CASE operation
+            SELECT seq, key, operation, CASE operation
                 WHEN 'create' THEN substr(attributes, 2, length(attributes) - 2)
                 ELSE '"revision":' || \(base) || CASE coalesce(attributes, '{}') WHEN '{}' THEN ''
                     ELSE ',' || substr(attributes, 2, length(attributes) - 2) END END AS members
-            FROM (SELECT \(key) AS key, operation, base, \(attributes) AS attributes
-                FROM tidemark_outbox WHERE seq = \(seq) AND tbl = \(SQLText.literal(table.name)))
+            FROM (SELECT seq, \(key) AS key, operation, base, \(attributes) AS attributes
+                FROM tidemark_outbox WHERE seq BETWEEN ? AND ? AND tbl = \(SQLText.literal(table.name)))
             WHERE operation <> 'update' OR attributes <> '{}'
             """
     }

@@ -1,7 +1,8 @@
 import GRDB
+import TidemarkCore
 import TidemarkSQL
 
-/// Stores the JSON of frozen change sets as ``TextPieces``.
+/// Stores the JSON of frozen change sets in pieces, because SQLite copies a value twice on its way into a row.
 ///
 /// The first piece is in the change set's own row, the overflow in `tidemark_wire_rest`.
 enum WireText {
@@ -17,7 +18,7 @@ enum WireText {
     /// Appends the overflow of a change set's text, about `bytes` long.
     static func appendOverflow(of seq: Int64, _ bytes: Int, to text: inout [UInt8], in db: Database) throws {
         // Reserve once: a growing array is copied, so it needs twice the memory. Includes the request's head.
-        text.reserveCapacity(text.count + bytes + TextPieces.bytesTarget)
+        text.reserveCapacity(text.count + bytes + ChangeSetText.pieceBytes)
         let statement = try db.cachedStatement(sql: "SELECT text FROM tidemark_wire_rest WHERE seq = ? ORDER BY number")
         let pieces = try Row.fetchCursor(statement, arguments: [seq])
         while try pieces.next() != nil { text += RowTexts(statement)[0] }

@@ -11,8 +11,8 @@ import TidemarkSQL
 /// ``Limits/repairWays`` ranges of similar size and compares again, until a range has at most one row here. For those
 /// ranges the server sends its rows. So `k` differing records among `n` cost about `k` times the logarithm of `n`.
 ///
-/// Rows can be compared at one revision only. If the zone commits meanwhile, ``isBehind`` is set: the
-/// device applies the new revisions and continues with the same ranges.
+/// Rows can be compared at one revision only. If the zone commits meanwhile, the comparison is behind: the device
+/// applies the new revisions and continues with the same ranges.
 package struct RowComparison: Sendable {
     package struct Question: Sendable {
         let zone: String
@@ -32,6 +32,13 @@ package struct RowComparison: Sendable {
         }
     }
 
+    /// Whether a comparison can go on.
+    enum Footing: Hashable, Sendable {
+        /// Not before the device has the zone's newer revisions.
+        case behind
+        case level
+    }
+
     private let limits: Limits
     /// Whether differing rows are replaced, not only reported.
     private let replaces: Bool
@@ -39,8 +46,6 @@ package struct RowComparison: Sendable {
     private let acceptsDeletion: Bool
     /// Whether an id may stand for another record than before.
     private let hasOtherHistory: Bool
-    /// Whether the device must apply newer revisions first.
-    var isBehind = true
     /// The differing ranges to divide; nil before the first level.
     private var openRanges: [KeyRange]?
     private(set) var report = Verification()
@@ -49,7 +54,12 @@ package struct RowComparison: Sendable {
     /// The conflict with the edits that no trigger captured.
     private var conflict: String?
 
-    init(limits: Limits, replaces: Bool, acceptsDeletion: Bool = false, hasOtherHistory: Bool = false) {
+    /// `open` are the ranges to divide next; nil begins with whole tables.
+    init(
+        limits: Limits, replaces: Bool, acceptsDeletion: Bool = false, hasOtherHistory: Bool = false,
+        open: [KeyRange]? = nil
+    ) {
+        openRanges = open
         self.limits = limits
         self.replaces = replaces
         self.acceptsDeletion = acceptsDeletion
@@ -64,7 +74,7 @@ package struct RowComparison: Sendable {
     // MARK: Requests
 
     /// Builds the next request, about the confirmed rows; the caller must not be in a transaction.
-    mutating func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws
+    mutating func next(_ db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID) throws
         -> Question
     {
         var question: Question?
@@ -72,12 +82,12 @@ package struct RowComparison: Sendable {
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries, now: environment.now(), newID: environment.newID)
+                boundaries: boundaries, now: now, newID: newID)
             if openRanges == nil, replaces {
                 // Only this device has unsent rows, so they must not be replaced.
                 try UnsentRows(db: db, schema: file.schema).captureAgain()
                 try DrainCapture(db: db, schema: file.schema).drain(
-                    boundaries: [], now: environment.now(), newID: environment.newID)
+                    boundaries: [], now: now, newID: newID)
             }
             let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
             if openRanges == nil, replaces { suspicion = try suspect(ranges ?? [], file, in: db) }
@@ -123,13 +133,14 @@ package struct RowComparison: Sendable {
 
     /// The caller must not be in a transaction.
     mutating func apply(
-        _ body: [UInt8], to question: Question, in db: Database, environment: SyncEngine.Environment,
+        _ body: [UInt8], to question: Question, in db: Database, now: Date, newID: @escaping () -> UUID,
         boundaries: KnownTransactions
-    ) throws -> [DeviceEvent] {
+    ) throws -> (events: [DeviceEvent], footing: Footing) {
         report.roundTrips += 1
         report.bytesSent += question.body.count
         report.bytesReceived += body.count
         var events: [DeviceEvent] = []
+        var footing = Footing.level
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         let start = self
         var next = start
@@ -137,22 +148,22 @@ package struct RowComparison: Sendable {
             next = start
             let file = try DeviceFile(db)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries, now: environment.now(), newID: environment.newID)
+                boundaries: boundaries, now: now, newID: newID)
             let answer = try ComparisonAnswer(body, to: question, file: file, in: db)
             guard answer.revision == question.revision, file.revision == question.revision else {
-                next.isBehind = true
+                footing = .behind
                 return
             }
-            events = try next.apply(answer, question: question, rows: repair(file, in: db, environment))
-            if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: environment.now()) }
+            events = try next.apply(answer, question: question, rows: repair(file, in: db, now: now, newID: newID))
+            if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: now) }
         }
         self = next
-        return events
+        return (events, footing)
     }
 
-    private func repair(_ file: DeviceFile, in db: Database, _ environment: SyncEngine.Environment) -> RepairRows {
+    private func repair(_ file: DeviceFile, in db: Database, now: Date, newID: @escaping () -> UUID) -> RepairRows {
         let round = RoundContext(
-            db: db, file: file, boundaries: [], limits: limits, now: environment.now(), newID: environment.newID)
+            db: db, file: file, boundaries: [], limits: limits, now: now, newID: newID)
         return RepairRows(round: round, hasOtherHistory: hasOtherHistory, suspicion: suspicion)
     }
 

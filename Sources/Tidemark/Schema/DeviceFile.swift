@@ -15,6 +15,8 @@ package struct DeviceFile: Sendable {
     let epoch: String?
     let revision: Int64
     let contact: String?
+    /// The laps of the device's requests.
+    let laps: Laps
     /// The number of the last note of overruled values that the device received.
     let overruled: Int64
     /// The fingerprint of the confirmed rows.
@@ -70,6 +72,7 @@ package struct DeviceFile: Sendable {
         name = row.hasColumn("name") ? try row.value("name") : nil
         epoch = try row.value("epoch")
         contact = try row.value("contact")
+        laps = try Laps(last: row.value("lap"), open: row.value("open_laps"))
         overruled = try row.value("overruled")
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
         fingerprintShape = try row.value("fingerprint_shape")

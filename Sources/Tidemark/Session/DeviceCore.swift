@@ -99,7 +99,7 @@ package struct DeviceCore: Sendable {
         let rows = ConfirmedRows(db: db, file: file)
         let isConfirmed = checksRows && rows.expectedFingerprint != nil
         let fingerprint = checksRows ? try rows.verifyFingerprint(limits, now: now) : nil
-        var laps = try Laps(db)
+        var laps = file.laps
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
             // Change sets may refer to rows that only the comparison of a rebuilt table finds.
             countMax: file.rebuilt == nil ? changeSetsMax : 0, freezesMore: laps.hasRoom)

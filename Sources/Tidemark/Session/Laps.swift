@@ -34,10 +34,10 @@ struct Laps: Hashable, Sendable {
         }
     }
 
-    init(_ db: Database) throws {
-        last = try String.fetchOne(db, cached: "SELECT lap FROM tidemark_device")
-        open = try String.fetchAll(
-            db, cached: "SELECT open_lap.value FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap")
+    /// Reads the laps as the file stores them: `open` is an array of strings.
+    init(last: String?, open: String) {
+        self.last = last
+        self.open = JSONParts.elements(of: open)?.map(JSONText.unquote) ?? []
     }
 
     /// Whether a request may contain change sets that no earlier one had.

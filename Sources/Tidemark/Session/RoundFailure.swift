@@ -2,123 +2,57 @@ package import GRDB
 package import TidemarkCore
 import TidemarkSQL
 
-/// Decides how a sync continues after an error.
-///
-/// | error | what follows |
-/// | --- | --- |
-/// | `snapshotRequired` | a snapshot, after a recall if change sets are unanswered; at most four times without newer rows |
-/// | `renew`, `resync` | a recall, then a snapshot under a new identity |
-/// | `predecessorMissing` | the same: the server has forgotten change sets of this device |
-/// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
-/// | any refusal of a conditional GET | the whole request |
-/// | `permanent`, about a record's history | both versions of the record become a conflict |
-/// | `deviceTaken` | the same, under a new identity from the start: the server answers the old one nothing |
-/// | `deviceTaken`, of a file without a user that has edits | the sync ends: they are the other user's |
-/// | `leave` | the outbox is parked, the zone's rows are removed, and the sync ends with it |
-/// | `unknownZone`, on a device that had joined | nothing is removed, and the sync ends with it |
-/// | `invalidResponse`, about a pushed answer | the request |
-/// | `tooLarge` | half as many change sets; a single one is divided if other programs made it, or parked |
-/// | `permanent`, about one change set | the device parks it and its dependents |
-/// | `serverBehind` or `tooLarge`, before one is sent | the same |
-/// | an answer that cannot be applied | the same request again; the second time, a snapshot |
-/// | any other | the sync ends with it |
+/// What the device does in its file after an error; ``SyncMachine`` decides.
 extension SyncRound {
-    /// Decides what an error means for the sync, and throws it if that ends the sync.
-    package mutating func handle(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
-        -> [DeviceEvent]
-    {
-        // The pushed answer is invalid, so the device sends its request.
-        if outgoing?.pushedAnswer != nil, error.code == .invalidResponse { return [] }
-        if outgoing?.sendsConditionalGet == true, let outcome = ConditionalGetPolicy.Outcome(refusal: error) {
-            sendsConditionalGet = false
-            conditionalGetOutcome = outcome
-            return []
-        }
-        if let events = try giveUpHistory(after: error, during: outgoing, in: db) { return events }
-        var error = error
-        // The server names an unreadable change set by its index, because it has not read its id.
-        if let ids = outgoing?.changeSets, error.place.id == nil, let index = error.place.changeSet,
-            ids.indices.contains(index)
-        {
-            error.place.id = ids[index]
-        }
-        if error.code == .tooLarge, error.place.id == nil, let first = outgoing?.changeSets.first {
-            changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
-            guard outgoing?.changeSets.count == 1 else { return [] }
-            error.place.id = first
-            if try divideLarge(error, in: db) { return [] }
-        }
-        switch error.recovery {
-        case .resync where error.code == .snapshotRequired:
-            let revision = try DeviceFile(db).revision
-            // A zone that goes on changing may outrun the file that the device has just taken.
-            if let last = revisionBehind, last < revision { snapshotsTaken -= 1 }
-            revisionBehind = revision
-            try require(.snapshot(nil), after: error)
-            return []
-        case .renew where error.code == .deviceTaken:
-            if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
+    /// Reacts to an error, and throws it if it ends the sync; `step` met it, or none if the next one could not begin.
+    package mutating func handle(_ error: TidemarkError, during step: Step?, in db: Database) throws -> [DeviceEvent] {
+        let file = try DeviceFile(db)
+        let cause: SyncMachine.Cause =
+            switch step {
+            case .send(let outgoing)?: .request(outgoing, isOpen: outgoing.exchange.isOpen(file.laps))
+            case .askHistory(let question)?: .history(question)
+            default: .other
+            }
+        switch machine.received(.failed(error, cause, try facts(file))) {
+        case .giveUp(let question): return try giveUp(question, after: error, in: db)
+        case .divide(let error): return try divideLarge(error, in: db) ? [] : park(error, in: db)
+        case .park(let error): return try park(error, in: db)
+        case .mend(let error): return try mend(error, in: db)
+        case .renewIdentity:
             try Self.refuseForeignEdits(in: db)
-            try require(.question(isDoubted: true), after: error)
             try core.renewIdentity(in: db, newID: environment.newID)
-            return []
-        case .leave: return try leave(after: error, during: outgoing, in: db)
-        case .resync, .renew,
-            .retry where error.code == .predecessorMissing:
-            // Another process may have handled it meanwhile; then the error is about an older state.
-            if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
-            try require(.question(isDoubted: true), after: error)
-            return []
-        case .repair:
-            try requireComparison(after: error, hasOtherHistory: outgoing?.isConfirmed ?? false)
-            return []
-        case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
-            return try park(error, in: db)
-        case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
-            // A pending change set cannot be sent: the zone dropped its table, or a value is too large.
-            if try divideLarge(error, in: db) { return [] }
-            if let id = error.place.id, try Outbox.contains(id, in: db) { return try park(error, in: db) }
-            guard error.code == .tooLarge else { throw error }
-            // The rollback of the request undid the drain that made this change set. Drain again.
-            try drain(db)
-            return []
-        case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
-            error.place.id = outgoing?.changeSets.first
-            return try park(error, in: db)
-        case .permanent, .retry, .signIn:
-            if error.code == .unknownZone { throw try Self.missingZone(error, in: db) }
-            guard Answer.isInapplicable(error) else { throw error }
-            try Self.refuseDamage(db)
-            try repeatOrRenew(after: error)
-            return []
+        case .leave(let error):
+            var fresh: Set<String> = []
+            if case .send(let outgoing)? = step { fresh = outgoing.freshChangeSets }
+            return try leave(after: error, neverSent: fresh, in: db)
+        case .checkFile: try Self.refuseDamage(db)
+        case .fail(let error): throw error.code == .unknownZone ? try Self.missingZone(error, in: db) : error
+        default: break
         }
+        return []
     }
 
-    /// Repeats the request after an inapplicable answer; the second time, requires a snapshot.
-    ///
-    /// Either side may be wrong about the device's rows. A snapshot makes them agree and keeps the
-    /// outbox. After a third inapplicable answer, the sync ends.
-    private mutating func repeatOrRenew(after error: TidemarkError) throws {
-        inapplicableAnswers += 1
-        switch inapplicableAnswers {
-        case 1: sendsConditionalGet = false
-        case 2: try require(.snapshot(nil), after: error)
-        default: throw error
-        }
+    /// Makes an outbox fit to be sent that the device itself refuses to send: divides a change set, or parks it.
+    private func mend(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
+        if try divideLarge(error, in: db) { return [] }
+        if let id = error.place.id, try Outbox.contains(id, in: db) { return try park(error, in: db) }
+        guard error.code == .tooLarge else { throw error }
+        // The rollback of the request undid the drain that made this change set. Drain again.
+        try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        return []
     }
 
     /// Takes the zone out of the file; the next step ends the sync with the error.
-    private mutating func leave(after error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database)
-        throws -> [DeviceEvent]
+    private mutating func leave(after error: TidemarkError, neverSent: Set<String>, in db: Database) throws
+        -> [DeviceEvent]
     {
-        guard endingError == nil else { throw error }
         let events = try LeaveZone(
             db: db,
             // The server refused the only request that had them.
-            neverSent: outgoing?.freshChangeSets ?? [], boundaries: boundaries(), now: environment.now(),
+            neverSent: neverSent, boundaries: boundaries(), now: environment.now(),
             newID: environment.newID
         ).leave()
-        endingError = error
+        try tell(.left(error))
         return events
     }
 
@@ -143,9 +77,6 @@ extension SyncRound {
             fix: "Nothing was removed here, and unsent changes are kept. Ask the zone's owner, or sign in as a member.")
     }
 
-    /// The codes with which the device itself refuses a change set before it sends it.
-    private static let codesBeforeSending: Set<ErrorCode> = [.serverBehind, .tooLarge]
-
     /// Throws `fileDamaged` if SQLite finds damage, which can make a correct answer inapplicable.
     private static func refuseDamage(_ db: Database) throws {
         let report = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
@@ -153,10 +84,6 @@ extension SyncRound {
         throw TidemarkError(
             .fileDamaged, "The file is damaged, so no answer can be applied: \(report).",
             fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
-    }
-
-    private func drain(_ db: Database) throws {
-        try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     /// Divides a change set that is too large, if other programs made it; returns whether it has parts to send.
@@ -181,28 +108,5 @@ extension SyncRound {
         }
         return try DeviceCore.park(
             error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
-    }
-
-    private mutating func require(_ need: Need, after error: TidemarkError) throws {
-        guard snapshotsTaken < Self.snapshotsMax else { throw error }
-        snapshotsTaken += 1
-        self.need = need
-        comparison = nil
-        if case .verify = purpose { throw error }
-    }
-
-    /// Starts a comparison that replaces rows that differ from the server's.
-    ///
-    /// `hasOtherHistory` means that the server had confirmed the same rows before. Then its history has
-    /// changed, and references of pending changes may point to other records now.
-    private mutating func requireComparison(after error: TidemarkError, hasOtherHistory: Bool) throws {
-        guard comparisonsStarted < Self.comparisonsMax else { throw error }
-        comparisonsStarted += 1
-        var isAccepted = false
-        if case .approved = consent { isAccepted = true }
-        comparison = RowComparison(
-            limits: core.limits, replaces: true, acceptsDeletion: isAccepted, hasOtherHistory: hasOtherHistory)
-        // If a snapshot replaces the comparison, it is judged like one of another history.
-        hasMismatch = true
     }
 }

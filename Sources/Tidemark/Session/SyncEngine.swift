@@ -245,8 +245,7 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws -> Verification?
-    {
+    private func rounds(_ purpose: SyncPurpose, _ pushedChange: PushedChange? = nil) async throws -> Verification? {
         let session = SyncSession(
             database: database, transport: transport, environment: environment, limits: limits, commits: commits,
             merges: merges, conditionalGetPolicy: conditionalGetPolicy, meter: meter, pushedChange: pushedChange)

@@ -1,7 +1,8 @@
 package import GRDB
 package import TidemarkCore
+import TidemarkSQL
 
-/// One sync, as a state machine without input or output.
+/// One sync without input or output: it does in the file what ``SyncMachine`` decides.
 ///
 /// The shell loops: it calls ``next(_:)``, performs the step, and passes the result to
 /// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)``,
@@ -12,13 +13,6 @@ package import TidemarkCore
 /// If an answer or a snapshot would delete suspiciously many records, the server first computes its
 /// fingerprint from all rows. Then the device fetches it again; see ``MassDeletion``.
 package struct SyncRound: Sendable {
-    package enum Purpose: Sendable {
-        /// To send pending change sets and apply newer revisions.
-        case sync(acceptingMassDeletion: Bool)
-        /// To compare all rows with the server's.
-        case verify(repairing: Bool)
-    }
-
     package enum Step: Sendable {
         case send(DeviceCore.Outgoing)
         case compare(RowComparison.Question)
@@ -35,244 +29,112 @@ package struct SyncRound: Sendable {
     let boundaries: @Sendable () -> KnownTransactions
     /// Gets the number of records that a snapshot has brought into the tables so far, of how many.
     private let onRecords: @Sendable (_ records: Int, _ total: Int) -> Void
-    private let limits: Limits
     private let merges: [String: any RecordMerging]
-    var changeSetsMax: Int
-    var snapshotsTaken = 0
-    /// The file's revision when the server last required a snapshot of a later one.
-    var revisionBehind: Int64?
-    var inapplicableAnswers = 0
-    private var isCatchingUp = false
-    private var bound = RoundBound()
-    private var schemasTaken = 0
-    /// The question about a record's history that waits for its answer.
-    var openQuestion: HistoryQuestion?
-    /// Whether the server is asked about rows that rebuilt tables lack, before a snapshot brings them back.
-    private var asksAboutMissing = true
-    /// The revision and the schema of the zone's rows that the device has kept for a comparison of rebuilt tables.
-    var keptRows: (revision: Int64, schema: String?)?
-    /// The number of comparisons of rebuilt tables that the zone's changes prevented.
-    private var outdatedComparisons = 0
-    var need = Need.request
-    /// The file's state at the last recall, or at a snapshot request without recall.
-    private var requestState: FileState?
-    var isEven = false
-    /// The error that ends the sync, after the device has reacted to it.
-    var endingError: TidemarkError?
-    let lock: SyncLock
-
-    /// The data that the round needs from the server next.
-    enum Need {
-        case request
-        /// The verdicts on sent change sets; with `isDoubted`, the server's history may have changed.
-        case question(isDoubted: Bool)
-        case snapshot(Recall?)
-        /// A snapshot to compare rebuilt tables with.
-        case comparison
-        case schema
-    }
-
-    let purpose: Purpose
     /// The change that the server pushed; it can answer only the first request.
     private var pushedChange: PushedChange?
-    var sendsConditionalGet: Bool
-    /// The outcome of the conditional GET; nil until then.
-    var conditionalGetOutcome: ConditionalGetPolicy.Outcome?
-    /// Whether the server may answer accepted change sets with the new ids alone.
-    private var takesIds = true
-    /// The running comparison of rows; nil if there is none.
-    var comparison: RowComparison?
-    var comparisonsStarted = 0
-    var verification: Verification?
-    /// Whether an answer may delete many records.
-    var consent: MassDeletion.Consent
-    var needsConfirmation = false
-    private var confirmationCount = 0
-    /// Whether the file's rows differ from the rows of its revision.
-    var hasMismatch = false
-    static let snapshotsMax = 4
-    private static let schemasMax = 4
-    static let comparisonsMax = 2
-    private static let outdatedComparisonsMax = 3
-    private static let confirmationsMax = 5
+    let lock: SyncLock
+    var machine: SyncMachine
 
     /// `pushedChange` answers one request; `onRecords` follows the records of a snapshot into the tables.
     package init(
-        for purpose: Purpose = .sync(acceptingMassDeletion: false), sendsConditionalGet: Bool = true, limits: Limits,
+        for purpose: SyncPurpose = .sync(acceptingMassDeletion: false), sendsConditionalGet: Bool = true,
+        limits: Limits,
         environment: SyncEngine.Environment, merges: [String: any RecordMerging] = [:],
         pushedChange: PushedChange? = nil,
         onRecords: @escaping @Sendable (_ records: Int, _ total: Int) -> Void = { _, _ in },
         boundaries: @escaping @Sendable () -> KnownTransactions
     ) {
         self.onRecords = onRecords
-        self.purpose = purpose
-        self.sendsConditionalGet = sendsConditionalGet
         self.pushedChange = pushedChange
-        consent = .none
-        switch purpose {
-        case .sync(let isAccepting): if isAccepting { consent = .approved }
-        case .verify(let isRepairing): comparison = RowComparison(limits: limits, replaces: isRepairing)
-        }
-        core = DeviceCore(limits: limits)
-        self.limits = limits
         self.merges = merges
         self.environment = environment
         self.boundaries = boundaries
-        changeSetsMax = limits.changeSetsPerRequestMax
+        core = DeviceCore(limits: limits)
         lock = SyncLock(environment)
+        machine = SyncMachine(for: purpose, sendsConditionalGet: sendsConditionalGet, limits: limits)
     }
+
+    // MARK: Steps
 
     /// Decides the next step, and freezes the change sets to send.
     package mutating func next(_ db: Database) throws -> Step {
-        if let endingError { throw endingError }
-        if isEven { return .finish }
+        if let end = machine.end {
+            try end.get()
+            return .finish
+        }
         try fitIfNeeded(db)
-        if let question = try comparisonStep(db) { return .compare(question) }
-        var step = Step.finish
-        var isFit = true
+        var step: Step?
+        var comparison: RowComparison?
         try db.inTransaction(.immediate) {
             try lock.refuseOthers(db)
             let file = try DeviceFile(db)
-            isFit = !FitSchema.isNeeded(file) || !file.tables.problems.isEmpty
-            guard isFit else { return .rollback }
-            // Another process has changed the file's state, so the recall is outdated.
-            if case .snapshot(_?) = need, try requestState != FileState(file, in: db) { need = .request }
-            // The zone's tables may have changed since, so that both sides agree now.
-            if case .request = need, schemasTaken == 0, file.served != nil, !file.tables.problems.isEmpty {
-                try requireSchema()
-            }
-            if case .request = need, file.needsSnapshot { need = .snapshot(nil) }
-            // An answer names rows by their numbers, which rebuilt tables without a key do not have now.
-            if case .request = need, try hasLostRowids(file) { need = .comparison }
-            // The snapshot may contain sent change sets, so get their verdicts first.
-            if case .snapshot(nil) = need, try core.hasFrozen(db) { need = .question(isDoubted: false) }
-            switch need {
-            case _ where needsConfirmation: step = .compare(try .confirmation(DeviceFile(db)))
-            case .request:
-                try bound.begin(isCatchingUp: isReceivingOnly, file, in: db)
-                step = .send(try prepare(db))
-            case .question:
-                requestState = try FileState(file, in: db)
-                step = .send(try core.prepareQuestion(db))
-            case .snapshot(let recall):
-                if recall == nil { requestState = try FileState(file, in: db) }
-                let isSame = recall?.isAboutOther != true
-                let base = isSame && takesDelta ? try core.deltaBase(db) : nil
-                step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: base)
-            case .comparison: step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: nil)
-            case .schema: step = .fetchSchema(zone: file.zone)
+            guard !FitSchema.isNeeded(file) || !file.tables.problems.isEmpty else { return .rollback }
+            switch machine.received(.file(try facts(file))) {
+            case .compare(let running): comparison = running
+            case let action: step = try self.step(for: action, file, in: db)
             }
             // A request for news writes nothing, so it needs no lock.
-            if case .send(let outgoing) = step, outgoing.isSettled { return .commit }
+            if case .send(let outgoing)? = step, outgoing.isSettled { return .commit }
             try lock.take(db)
             return .commit
         }
+        if let comparison { return .compare(try question(of: comparison, in: db)) }
         // Another program has altered the tables since they were fitted.
-        return isFit ? step : try next(db)
+        return try step ?? next(db)
     }
 
-    package mutating func applyAnswer(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
-        -> [DeviceEvent]
-    {
-        if outgoing.sendsConditionalGet, conditionalGetOutcome == nil { conditionalGetOutcome = .answered }
-        guard outgoing.exchange != .question else {
-            var fileEpoch: String?
-            if case .question(isDoubted: false) = need { fileEpoch = try DeviceFile(db).epoch }
-            need = .snapshot(try Recall(answer, fileEpoch: fileEpoch, in: db))
-            return []
-        }
-        let isComparing = comparison != nil
-        var applied: ApplyResult
-        var renumbered = RenumberTaken.Outcome()
-        do {
-            applied = try core.apply(
-                answer, to: outgoing, in: db, boundaries: boundaries(), comparesFingerprint: !isComparing,
-                consent: consent, now: environment.now(), newID: environment.newID
-            ) { applied in
-                // In the answer's transaction, so that no program sees the rows without these edits.
-                if !isComparing, !applied.isStale, try applied.hasConflicts || RenumberTaken.mayBeNeeded(in: db) {
-                    renumbered = try renumberTaken(in: db)
-                }
-                let isSettled = applied.isInSync && renumbered.ids.isEmpty
-                if isSettled, !isComparing, merges.isEmpty { try lock.release(db) }
+    private mutating func step(for action: SyncMachine.Action, _ file: DeviceFile, in db: Database) throws -> Step? {
+        switch action {
+        case .exchange:
+            try machine.begin(at: machine.isReceivingOnly ? .revision(file.revision) : Self.waiting(in: db))
+            return .send(try prepare(file, in: db))
+        case .recall: return .send(try core.prepareQuestion(db))
+        case .fetchSnapshot(let asDelta):
+            // The snapshot may contain sent change sets, so get their verdicts first.
+            if machine.recall == nil, try core.hasFrozen(db) {
+                return try step(for: machine.received(.unanswered), file, in: db)
             }
-        } catch let deletion as MassDeletion {
-            try requireConfirmation(of: deletion)
-            return []
-        }
-        if applied.needsSchema { try requireSchema() }
-        if applied.needsEcho { takesIds = false }
-        isCatchingUp = applied.hasMore
-        // Rows of a rebuilt table can be compared only now that both sides are at one revision.
-        if applied.canCompareRebuilt || applied.hasRebuilt && applied.revision == keptRows?.revision {
-            need = .comparison
-        }
-        applied.events += try compareKept(db)
-        guard !isComparing else {
-            comparison?.isBehind = applied.hasMore || applied.isStale
-            return applied.events
-        }
-        isEven = applied.isInSync && renumbered.ids.isEmpty
-        if !applied.isInSync { try requireProgress(outgoing, applied) }
-        // The server would refuse a merge with outdated rows again.
-        let events = renumbered.replacing(applied.events)
-        guard !applied.hasMore, !applied.isStale else { return events }
-        return merges.isEmpty ? events : try mergeParked(events, in: db)
-    }
-
-    package mutating func applySnapshot(at path: String, in db: Database) throws -> [DeviceEvent] {
-        var recall: Recall?
-        if case .snapshot(let answer) = need { recall = answer }
-        var snapshot = TakeSnapshot(
-            db: db, snapshotPath: path, boundaries: boundaries(), recall: recall, limits: core.limits,
-            now: environment.now(), newID: environment.newID)
-        if case .comparison = need {
-            need = .request
-            switch try snapshot.compareRebuilt() {
-            case .compared(let events): return events
-            case .earlierFile(let revision):
-                keptRows = (revision, try DeviceFile(db).tables.servedHash)
-                return []
-            case .outdated: outdatedComparisons += 1
-            }
-            if try outdatedComparisons >= Self.outdatedComparisonsMax || hasLostRowids(DeviceFile(db)) {
-                // The zone has changed, so the device parks what differs from its rows.
-                try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
-            }
-            return []
-        }
-        snapshot.hasMismatch = hasMismatch
-        snapshot.consent = consent
-        snapshot.requestState = requestState
-        snapshot.asksAboutMissing = asksAboutMissing
-        snapshot.onRecords = onRecords
-        do {
-            var renumbered = RenumberTaken.Outcome()
-            let applied = try snapshot.take { applied in
-                if applied.hasConflicts { renumbered = try renumberTaken(in: db) }
-            }
-            if applied.needsHistories {
-                // Rows that only the next snapshot has are not older than this one.
-                asksAboutMissing = false
-                return []
-            }
-            // The snapshot may be outdated and not applied; then the next request tries again.
-            need = .request
-            return renumbered.replacing(applied.events)
-        } catch let deletion as MassDeletion {
-            try requireConfirmation(of: deletion)
-            return []
+            let base = asDelta ? try core.deltaBase(db) : nil
+            return try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: base)
+        case .fetchRows: return try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: nil)
+        case .fetchSchema: return .fetchSchema(zone: file.zone)
+        case .confirm: return .compare(try .confirmation(file))
+        case .fail(let error): throw error
+        default: return nil
         }
     }
 
-    package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
-        need = .request
-        try DeviceCore.take(
-            schema: answer, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+    func facts(_ file: DeviceFile) throws -> SyncMachine.FileFacts {
+        let isUnfit = file.served != nil && !file.tables.problems.isEmpty
+        return SyncMachine.FileFacts(
+            state: FileState(file), revision: file.revision, needsSnapshot: file.needsSnapshot,
+            tables: isUnfit ? .unfit : file.tables.isZones ? .zones : .others,
+            rebuilt: try CompareRebuilt.state(of: file))
     }
 
-    /// Ends the round early and releases the lock, so that other processes can sync at once.
-    package mutating func end(in db: Database) throws { try lock.release(db) }
+    private static func waiting(in db: Database) throws -> Attempts.Mark {
+        let row = try Row.fetchOne(
+            db,
+            cached: """
+                SELECT (SELECT min(seq) FROM tidemark_changeset),
+                    (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
+                """)
+        return .waiting(oldest: try row?.value(0), latest: try row?.value(1))
+    }
+
+    private mutating func prepare(_ file: DeviceFile, in db: Database) throws -> DeviceCore.Outgoing {
+        var outgoing = try core.prepareRequest(
+            db, boundaries: boundaries(), changeSetsMax: machine.isReceivingOnly ? 0 : machine.changeSetsMax,
+            revisionsMax: machine.revisionMax.map { $0 - file.revision }, checksRows: !machine.isComparing,
+            takesDelta: machine.takesDelta, takesIds: machine.echo == .ids, now: environment.now(),
+            newID: environment.newID)
+        if let pushedChange, pushedChange.since == outgoing.conditionalGet?.tag {
+            outgoing.pushedAnswer = pushedChange.answer
+        }
+        pushedChange = nil
+        if case .withheld = machine.shortRequest { outgoing.conditionalGet = nil }
+        return outgoing
+    }
 
     /// Adapts the bookkeeping if the app altered its tables while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {
@@ -283,39 +145,95 @@ package struct SyncRound: Sendable {
         }
     }
 
-    private func hasLostRowids(_ file: DeviceFile) throws -> Bool {
-        try CompareRebuilt.tables(file).contains(where: \.hasRowidKey)
+    /// Ends the round early and releases the lock, so that other processes can sync at once.
+    package mutating func end(in db: Database) throws { try lock.release(db) }
+
+    /// Tells the machine what has happened; throws the error with which that ends the sync.
+    mutating func tell(_ event: SyncMachine.Event) throws {
+        if case .fail(let error) = machine.received(event) { throw error }
     }
 
-    private mutating func requireSchema() throws {
-        guard schemasTaken < Self.schemasMax else {
-            throw TidemarkError(
-                .unavailable, "The zone's tables are being altered all the time.", fix: "Sync again in a moment.")
+    // MARK: Answers
+
+    package mutating func applyAnswer(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
+        -> [DeviceEvent]
+    {
+        machine.heard(from: outgoing)
+        guard outgoing.exchange != .question else {
+            let epoch = machine.doubt == .verdicts ? try DeviceFile(db).epoch : nil
+            try tell(.recalled(Recall(answer, fileEpoch: epoch, in: db)))
+            return []
         }
-        schemasTaken += 1
-        need = .schema
-    }
-
-    /// Whether a delta suffices: only if all other rows are the server's and no consent is involved.
-    private var takesDelta: Bool {
-        guard comparison == nil, !hasMismatch, case .none = consent else { return false }
-        return true
-    }
-
-    /// Whether pending change sets are not sent yet, because the rows are not the server's latest.
-    private var isReceivingOnly: Bool { isCatchingUp || comparison != nil }
-
-    private mutating func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
-        var outgoing = try core.prepareRequest(
-            db, boundaries: boundaries(), changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
-            revisionsMax: try revisionsMax(db), checksRows: comparison == nil, takesDelta: takesDelta,
-            takesIds: takesIds, now: environment.now(), newID: environment.newID)
-        if let pushedChange, pushedChange.since == outgoing.conditionalGet?.tag {
-            outgoing.pushedAnswer = pushedChange.answer
+        let isComparing = machine.isComparing
+        var applied: ApplyResult
+        var renumbered = RenumberTaken.Outcome()
+        do {
+            applied = try core.apply(
+                answer, to: outgoing, in: db, boundaries: boundaries(), comparesFingerprint: !isComparing,
+                consent: machine.consent, now: environment.now(), newID: environment.newID
+            ) { applied in
+                guard !isComparing, applied.outcome == .applied else { return }
+                // In the answer's transaction, so that no program sees the rows without these edits.
+                if try applied.hasConflicts || RenumberTaken.mayBeNeeded(in: db) {
+                    renumbered = try renumberTaken(in: db)
+                }
+                if applied.isInSync, renumbered.ids.isEmpty, merges.isEmpty { try lock.release(db) }
+            }
+        } catch let deletion as MassDeletion {
+            try tell(.suspected(deletion))
+            return []
         }
-        pushedChange = nil
-        if !sendsConditionalGet { outgoing.conditionalGet = nil }
-        return outgoing
+        try tell(.answered(applied, sent: outgoing.changeSets.count, made: !renumbered.ids.isEmpty))
+        applied.events += try compareKept(db)
+        let events = renumbered.replacing(applied.events)
+        // The server would refuse a merge with outdated rows again.
+        guard !isComparing, !merges.isEmpty, !applied.hasMore, applied.outcome == .applied else { return events }
+        return try mergeParked(events, in: db)
+    }
+
+    /// Merges refused change sets by the app's functions; this sync sends the results.
+    private mutating func mergeParked(_ events: [DeviceEvent], in db: Database) throws -> [DeviceEvent] {
+        var mergedIDs: [String] = []
+        try db.inTransaction(.immediate) {
+            mergedIDs = try MergeConflicts(
+                db: db, schema: DeviceFile(db).schema, merges: merges, limits: core.limits
+            ).run(boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            if machine.state == .even, mergedIDs.isEmpty { try lock.release(db) }
+            return .commit
+        }
+        if !mergedIDs.isEmpty { try tell(.merged) }
+        let others = events.filter { event in !mergedIDs.contains { event == .conflict($0) } }
+        return others + mergedIDs.map { .merged($0) }
+    }
+
+    package mutating func applySnapshot(at path: String, in db: Database) throws -> [DeviceEvent] {
+        var snapshot = TakeSnapshot(
+            db: db, snapshotPath: path, boundaries: boundaries(), recall: machine.recall, limits: core.limits,
+            now: environment.now(), newID: environment.newID)
+        if case .fetchingRows = machine.state { return try compareRebuilt(snapshot, in: db) }
+        snapshot.trust = machine.trust
+        snapshot.consent = machine.consent
+        snapshot.requestState = machine.fileState
+        snapshot.missingRows = machine.missingRows
+        snapshot.onRecords = onRecords
+        do {
+            var renumbered = RenumberTaken.Outcome()
+            let applied = try snapshot.take { applied in
+                if applied.hasConflicts { renumbered = try renumberTaken(in: db) }
+            }
+            // The snapshot may be outdated and not applied; then the next request tries again.
+            try tell(.tookSnapshot(applied.outcome))
+            return renumbered.replacing(applied.events)
+        } catch let deletion as MassDeletion {
+            try tell(.suspected(deletion))
+            return []
+        }
+    }
+
+    package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
+        try tell(.tookSchema)
+        try DeviceCore.take(
+            schema: answer, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     /// Gives new ids to refused new records whose drawn id is taken; this sync sends them.
@@ -323,35 +241,115 @@ package struct SyncRound: Sendable {
         try RenumberTaken(db: db, schema: DeviceFile(db).schema).run(
             boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
+}
 
-    /// Merges refused change sets by the app's functions; this sync sends the results.
-    private mutating func mergeParked(_ events: [DeviceEvent], in db: Database) throws -> [DeviceEvent] {
-        var mergedIDs: [String] = []
+// MARK: Comparisons
+
+/// The comparison of rows, within a sync or by ``SyncEngine/verify(repairing:)``.
+extension SyncRound {
+    /// Returns the next request of a running comparison.
+    mutating func question(of comparison: RowComparison, in db: Database) throws -> RowComparison.Question {
+        var comparison = comparison
+        let question = try comparison.next(
+            db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        try tell(.questioned(comparison))
+        return question
+    }
+
+    package mutating func applyComparison(_ answer: [UInt8], to question: RowComparison.Question, in db: Database)
+        throws -> [DeviceEvent]
+    {
+        if case .confirming = machine.state {
+            let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)
+            try tell(.confirmed(revision: answer.revision, answer.fingerprint ?? .none))
+            return []
+        }
+        guard case .comparison(var comparison, _) = machine.aim else { return [] }
+        let (events, footing) = try comparison.apply(
+            answer, to: question, in: db, now: environment.now(), newID: environment.newID, boundaries: boundaries())
+        try tell(.compared(comparison, footing))
+        guard comparison.isDone, case .verify(let isRepairing) = machine.purpose else { return events }
+        if !isRepairing {
+            if machine.verification?.records.isEmpty == false {
+                try ConfirmedRows(db: db, file: DeviceFile(db)).requireCheck()
+            }
+            try reportUnsent(in: db)
+        }
+        try lock.release(db)
+        return events
+    }
+
+    /// Adds the rows that neither server nor outbox has; a repair has captured them before the comparison instead.
+    private mutating func reportUnsent(in db: Database) throws {
+        let unsent = try UnsentRows(db: db, schema: DeviceFile(db).schema).find()
+        let names = Set(unsent.map { [$0.table, $0.key] })
+        machine.verification?.records.removeAll { names.contains([$0.table, $0.key]) }
+        machine.verification?.records += unsent
+    }
+}
+
+/// The comparison of tables that a migration has rebuilt.
+///
+/// The zone's rows come with a snapshot. If the zone has gone on meanwhile, the device keeps the snapshot's rows and
+/// asks for exactly the revisions up to it. Then both are at one revision, however busy the zone is.
+extension SyncRound {
+    /// Returns the next question about a row of a rebuilt table, which precedes the snapshot; nil if none is left.
+    func nextQuestion(_ file: DeviceFile, in db: Database) throws -> Step? {
+        guard file.rebuilt != nil else { return nil }
+        try EngineConnection.prepare(db, schema: file.schema)
+        return try ReplacedRows(db: db, schema: file.schema).question(zone: file.zone).map { .askHistory($0) }
+    }
+
+    /// Applies a record's history, which tells edits of a rebuilt table from the values before them.
+    package mutating func applyHistory(_ answer: [UInt8], to question: HistoryQuestion, in db: Database) throws
+        -> [DeviceEvent]
+    {
         try db.inTransaction(.immediate) {
-            mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, merges: merges, limits: limits).run(
-                boundaries: boundaries(), now: environment.now(), newID: environment.newID)
-            if isEven, mergedIDs.isEmpty { try lock.release(db) }
+            try ReplacedRows(db: db, schema: DeviceFile(db).schema).take(answer, to: question)
             return .commit
         }
-        if !mergedIDs.isEmpty { isEven = false }
-        let others = events.filter { event in !mergedIDs.contains { event == .conflict($0) } }
-        return others + mergedIDs.map { .merged($0) }
+        return try compareKept(db)
     }
 
-    /// Requires that the server computes its fingerprint from all rows before the answer is applied.
-    private mutating func requireConfirmation(of deletion: MassDeletion) throws {
-        guard confirmationCount < Self.confirmationsMax else {
-            throw deletion.error(because: "the zone changes faster than it can be asked.")
+    /// Notes that the server does not tell a record's history.
+    mutating func giveUp(_ question: HistoryQuestion, after error: TidemarkError, in db: Database) throws
+        -> [DeviceEvent]
+    {
+        try db.inTransaction(.immediate) {
+            let isUnknown = [.unknownPath, .unknownTable].contains(error.code)
+            try ReplacedRows(db: db, schema: DeviceFile(db).schema).giveUp(question, all: isUnknown)
+            return .commit
         }
-        confirmationCount += 1
-        needsConfirmation = true
+        return try compareKept(db)
     }
 
-    /// Refuses an answer without any verdict on the sent change sets, because the loop would never end.
-    private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: ApplyResult) throws {
-        guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore, applied.settledCount == 0 else {
-            return
+    /// Compares with the rows of a snapshot, or keeps them until the device is at their revision.
+    mutating func compareRebuilt(_ snapshot: TakeSnapshot, in db: Database) throws -> [DeviceEvent] {
+        switch try snapshot.compareRebuilt() {
+        case .compared(let events):
+            try tell(.comparedRebuilt)
+            return events
+        case .earlierFile(let revision):
+            try tell(.keptRows(.init(revision: revision, schema: DeviceFile(db).tables.servedHash)))
+        case .outdated:
+            let action = machine.received(.outdatedRows(try CompareRebuilt.state(of: DeviceFile(db))))
+            // The zone has changed, so the device parks what differs from its rows.
+            if case .replaceRows = action { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
         }
-        throw Answer.inapplicable("it has no verdict on the change sets that were sent.")
+        return []
+    }
+
+    /// Compares with the kept rows, once the device is at their revision and has no question left.
+    mutating func compareKept(_ db: Database) throws -> [DeviceEvent] {
+        guard case .fetchingRows(let rows?) = machine.state else { return [] }
+        let file = try DeviceFile(db)
+        guard file.rebuilt != nil, rows.revision == file.revision, rows.schema == file.tables.servedHash else {
+            try tell(.lostKeptRows)
+            return []
+        }
+        guard try nextQuestion(file, in: db) == nil else { return [] }
+        try tell(.comparedRebuilt)
+        return try CaptureRebuilt(db: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            .compareKept()
     }
 }

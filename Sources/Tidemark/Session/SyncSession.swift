@@ -20,17 +20,17 @@ struct SyncSession: Sendable {
     var pushedChange: PushedChange?
 
     /// Runs steps until the round is finished; returns the result of the row comparison, nil if there was none.
-    func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
+    func run(_ purpose: SyncPurpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
             for: purpose, sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() }, limits: limits,
             environment: environment, merges: merges, pushedChange: pushedChange,
             onRecords: { [meter] in meter.applied($0, of: $1) }
         ) { commits.takeBoundaries() }
-        defer { conditionalGetPolicy.update { [round] in $0.record(round.conditionalGetOutcome) } }
+        defer { conditionalGetPolicy.update { [round] in $0.record(round.machine.shortRequest.outcome) } }
         do {
             try await run(&round, tell)
-            return round.verification
+            return round.machine.verification
         } catch {
             // An unstructured task ends the round even if this task is cancelled. Otherwise the database
             // write would be skipped, and other processes would wait until the sync lock expires.
@@ -49,13 +49,15 @@ struct SyncSession: Sendable {
     private func run(_ round: inout SyncRound, _ tell: @Sendable (DeviceEvent) -> Void) async throws {
         while true {
             try Task.checkCancellation()
-            var carriedRequest: DeviceCore.Outgoing?
+            var current: SyncRound.Step?
             do {
-                switch try await advance(&round, { try $0.next($1) }) {
+                let step = try await advance(&round, { try $0.next($1) })
+                current = step
+                switch step {
                 case .finish: return
                 case .send(let outgoing):
                     let carried = outgoing.carried
-                    carriedRequest = carried
+                    current = .send(carried)
                     let answer = try await carry(outgoing)
                     try await advance(&round) { try $0.applyAnswer(answer, to: carried, in: $1) }.forEach(tell)
                 case .compare(let question):
@@ -72,8 +74,8 @@ struct SyncSession: Sendable {
                     try await advance(&round) { try $0.applySchema(schema, in: $1) }
                 }
             } catch let error as TidemarkError {
-                let outgoing = carriedRequest
-                try await advance(&round) { try $0.handle(error, during: outgoing, in: $1) }.forEach(tell)
+                let step = current
+                try await advance(&round) { try $0.handle(error, during: step, in: $1) }.forEach(tell)
             }
         }
     }

@@ -49,12 +49,15 @@ package struct Effect: Sendable {
     package let before: [Value]?
     /// The values of all columns afterwards; nil if the record does not exist any more.
     package let after: [Value]?
+    /// The number of the captured change that first left `before`; 0 if the changes have no numbers.
+    package let number: Int64
 
-    package init(table: Int, key: String, before: [Value]?, after: [Value]?) {
+    package init(table: Int, key: String, before: [Value]?, after: [Value]?, number: Int64 = 0) {
         self.table = table
         self.key = key
         self.before = before
         self.after = after
+        self.number = number
     }
 
     package var operation: Operation { before == nil ? .create : after == nil ? .delete : .update }
@@ -82,17 +85,19 @@ extension Value {
 /// intermediate state is left as often as it is entered; the first state is left once more, and the last state is
 /// entered once more. If all states are balanced, the record did not change.
 package struct CapturedPath: Sendable {
-    private var steps: [(old: [Value]?, new: [Value]?)] = []
+    private var steps: [(old: [Value]?, new: [Value]?, number: Int64)] = []
 
     package init() {}
-    package init(from old: [Value]?, to new: [Value]?) { steps = [(old, new)] }
-    /// Adds a captured change; nil is a record that does not exist.
-    package mutating func add(from old: [Value]?, to new: [Value]?) { steps.append((old, new)) }
+    package init(from old: [Value]?, to new: [Value]?, _ number: Int64 = 0) { steps = [(old, new, number)] }
+    /// Adds a captured change, which may have a number; nil is a record that does not exist.
+    package mutating func add(from old: [Value]?, to new: [Value]?, _ number: Int64 = 0) {
+        steps.append((old, new, number))
+    }
 
     /// Returns the effect on a record; nil if it did not change.
     package func effect(on name: RecordID) -> Effect? {
-        guard let (before, after) = ends, !Self.isSame(before, after) else { return nil }
-        return Effect(table: name.table, key: name.key, before: before, after: after)
+        guard let (before, after, number) = ends, !Self.isSame(before, after) else { return nil }
+        return Effect(table: name.table, key: name.key, before: before, after: after, number: number)
     }
 
     /// A state of a record, with the balance of how often it was left and entered.
@@ -103,9 +108,9 @@ package struct CapturedPath: Sendable {
         var lastEntered = Int.min
     }
 
-    /// The first and the last state; nil if the record did not change.
-    private var ends: (first: [Value]?, last: [Value]?)? {
-        guard steps.count > 1 else { return steps.first.map { ($0.old, $0.new) } }
+    /// The first and the last state, and the number of the change that left the first; nil if nothing changed.
+    private var ends: (first: [Value]?, last: [Value]?, number: Int64)? {
+        guard steps.count > 1 else { return steps.first.map { ($0.old, $0.new, $0.number) } }
         var states: [State] = []
         // Equal rows have one hash, but rows that are equal may differ in bytes.
         var places: [[Value]?: [Int]] = [:]
@@ -129,7 +134,7 @@ package struct CapturedPath: Sendable {
         let first = states.filter { $0.balance > 0 }.min { $0.firstLeft < $1.firstLeft }
         let last = states.filter { $0.balance < 0 }.max { $0.lastEntered < $1.lastEntered }
         guard let first, let last else { return nil }
-        return (first.row, last.row)
+        return (first.row, last.row, steps[first.firstLeft].number)
     }
 
     private static func isSame(_ one: [Value]?, _ other: [Value]?) -> Bool {

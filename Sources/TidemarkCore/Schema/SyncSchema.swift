@@ -68,24 +68,6 @@ public struct SyncSchema: Hashable, Sendable {
         }.joined(separator: "\n")
     }
 
-    /// The content of the staging catalogue as text, to detect changes.
-    package var catalogText: String {
-        let all = tables + difference.unknownTables
-        let references = all.flatMap { table in
-            table.references.map { "\(table.name)\($0.columns)->\($0.parent)\($0.parentColumns)" }
-        }
-        let other = difference.unknownColumns.sorted { $0.key < $1.key }.map { "\($0.key)+\($0.value.map(\.name))" }
-        let renames = history.renames.sorted { $0.key < $1.key }.map {
-            "\($0.key)\($0.value.sorted { $0.key < $1.key })"
-        }
-        let unknown = difference.unknownTables.map { "\($0.name)\($0.columns.map(\.name))" }
-        let gone = history.droppedColumns.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
-        let adding = tables.flatMap { table in addingColumns(of: table.name).sorted().map { "\(table.name)+=\($0)" } }
-        let lowestIDs = all.filter { $0.lowestID < 0 }.map { "\($0.name)\($0.lowestID)" }
-        let parts = [shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown
-        return (parts + adding + lowestIDs).joined(separator: "\n")
-    }
-
     /// Orders tables so that parents come first; tables of a cycle keep their order.
     private static func parentsFirst(_ tables: [SyncedTable]) -> [SyncedTable] {
         var remaining = tables

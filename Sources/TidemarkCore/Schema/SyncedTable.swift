@@ -181,6 +181,26 @@ package struct RowLayout: Sendable {
         return String(decoding: output, as: UTF8.self)
     }
 
+    /// Returns the columns that differ as a JSON object; nil if none does.
+    ///
+    /// For an integer of the columns `adding` it has the difference from the old one, if 64 bits can hold that.
+    package func changes(from old: [Value], to new: [Value], adding: Set<Int>) -> String? {
+        var output: [UInt8] = []
+        for place in valuePlaces where !old[place].isSame(as: new[place]) {
+            output.append(UInt8(ascii: output.isEmpty ? "{" : ","))
+            if adding.contains(place), case (.integer(let old), .integer(let new)) = (old[place], new[place]),
+                case (let added, false) = new.subtractingReportingOverflow(old)
+            {
+                output += members[place] + "{\"$add\":\(added)}".utf8
+            } else {
+                appendMember(place, of: new, to: &output)
+            }
+        }
+        guard !output.isEmpty else { return nil }
+        output.append(UInt8(ascii: "}"))
+        return String(decoding: output, as: UTF8.self)
+    }
+
     /// Returns values of a row as a JSON object without those above `bytesMax`; nil if none is left.
     package func object(_ row: [Value], of places: [Int], bytesMax: Int) -> String? {
         let short = places.filter { row[$0].byteCount <= bytesMax }

@@ -78,6 +78,12 @@ package struct ChangeSetText {
             Record(key: name.key, authorsKey: nil, start: 0, count: 0, operation: operation, source: .none))
     }
 
+    /// Adds a record of a device's outbox, with the text of its members; none for one that only has a key.
+    package mutating func add(_ name: RecordID, _ operation: Operation, members: String?) {
+        guard let members else { return add(name, operation) }
+        addMembers(of: name, operation, authorsKey: nil) { $0 += members.utf8 }
+    }
+
     /// Adds a record for the author alone: its former key, and its revision if there is one.
     package mutating func addForAuthor(_ name: RecordID, _ operation: Operation, key: String, revision: Int64?) {
         addMembers(of: name, operation, authorsKey: key, source: .authorsBuffer) { output in
@@ -226,12 +232,14 @@ package struct ChangeSetText {
         return key.withUTF8 { bytes in bytes.count { $0 & 0xC0 != 0x80 } }
     }
 
+    /// The size of a piece in bytes, unless an indivisible part is longer.
+    package static let pieceBytes = 64 << 10
+
     private struct Pieces {
-        static let bytesTarget = 64 << 10
         private var piece: [UInt8] = []
 
         mutating func append(_ bytes: some Collection<UInt8>, _ take: (String) throws -> Void) rethrows {
-            if !piece.isEmpty, piece.count + bytes.count > Self.bytesTarget { try flush(take) }
+            if !piece.isEmpty, piece.count + bytes.count > pieceBytes { try flush(take) }
             piece += bytes
         }
 

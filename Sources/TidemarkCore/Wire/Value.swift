@@ -67,16 +67,6 @@ package enum Value: Hashable, Sendable {
         case .blob(let bytes): bytes.withUnsafeBufferPointer { JSONText.append(tag: "$blob", $0, to: &output) }
         }
     }
-
-    /// The tagged form of text, which is unambiguous; the canonical JSON of other values.
-    package var taggedText: [UInt8] {
-        var output: [UInt8] = []
-        switch self {
-        case .text(var text): text.withUTF8 { JSONText.append(tag: "$text", $0, to: &output) }
-        case .null, .integer, .real, .rawText, .blob: return canonicalJSON
-        }
-        return output
-    }
 }
 
 /// The reason why no column can hold a JSON value.

@@ -20,6 +20,4 @@ package struct RowTexts {
         UnsafeBufferPointer(
             start: sqlite3_column_text(statement, column), count: Int(sqlite3_column_bytes(statement, column)))
     }
-
-    func isNull(_ column: Int32) -> Bool { sqlite3_column_type(statement, column) == SQLITE_NULL }
 }

@@ -30,7 +30,7 @@ extension EngineConnection {
 /// | `tidemark_found` | an edit that no trigger captured; `place` is its table's |
 enum ScratchTables {
     static let sql = """
-        \(ReduceCapture.tableSQL)
+        \(CapturedEffects.reducedSQL)
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;

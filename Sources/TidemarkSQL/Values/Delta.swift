@@ -1,5 +1,3 @@
-package import GRDB
-
 /// SQL for deltas: `{"$add":n}` in place of a column's value adds `n` to it.
 package enum Delta {
     /// The beginning of a delta in JSON without white space; no string contains it, as JSON escapes quotation marks.

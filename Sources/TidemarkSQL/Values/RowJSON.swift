@@ -34,13 +34,6 @@ package enum RowJSON {
         return table.valueColumns.map(\.name).sorted { order($0).lexicographicallyPrecedes(order($1)) }
     }
 
-    /// Returns the SQL of an object of columns that differ in `first_row.old_...` and `last_row.new_...`.
-    package static func changes(_ columns: [String]) -> String {
-        call("tidemark_changes", columns, size: 40) {
-            "\(member($0)), first_row.\(SQLText.name("old_" + $0)), last_row.\(SQLText.name("new_" + $0))"
-        }
-    }
-
     /// Returns the SQL of a column's member in the object.
     private static func member(_ column: String) -> String { SQLText.literal(WireName.member(column: column)) }
 
@@ -99,27 +92,6 @@ package enum CanonicalJSON {
         guard let address else { return UnsafeBufferPointer(start: nil, count: 0) }
         let count = Int(sqlite3_value_bytes(value))
         return UnsafeBufferPointer(start: address.assumingMemoryBound(to: UInt8.self), count: count)
-    }
-
-    /// Whether two arguments have the same canonical JSON.
-    static func isSame(_ left: OpaquePointer?, _ right: OpaquePointer?) -> Bool {
-        let type = sqlite3_value_type(left)
-        guard type == sqlite3_value_type(right) else { return false }
-        switch type {
-        case SQLITE_INTEGER: return sqlite3_value_int64(left) == sqlite3_value_int64(right)
-        case SQLITE_FLOAT: return sqlite3_value_double(left).bitPattern == sqlite3_value_double(right).bitPattern
-        case SQLITE_TEXT:
-            return isEqual(bytes(sqlite3_value_text(left), of: left), bytes(sqlite3_value_text(right), of: right))
-        case SQLITE_BLOB:
-            return isEqual(bytes(sqlite3_value_blob(left), of: left), bytes(sqlite3_value_blob(right), of: right))
-        default: return true
-        }
-    }
-
-    private static func isEqual(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard left.count == right.count else { return false }
-        guard let first = left.baseAddress, let second = right.baseAddress else { return true }
-        return memcmp(first, second, left.count) == 0
     }
 }
 

@@ -11,11 +11,8 @@ import TidemarkCore
 /// | --- | --- |
 /// | `tidemark_key(v, ...)` | the canonical JSON of a key: a value, or an array for a composite key |
 /// | `tidemark_members(name, v, ...)` | `"name":json,...` of all pairs |
-/// | `tidemark_changes(name, old, new, ...)` | `"name":new,...` of the pairs that differ in type or bytes |
 /// | `tidemark_object(members, ...)` | the non-empty members as one JSON object |
 /// | `tidemark_decode(json)` | the SQLite value of a JSON value |
-/// | `tidemark_refusal(json)` | the reason why `tidemark_canonical` would fail, or NULL |
-/// | `tidemark_tagged(json)` | a JSON string in its tagged form, `{"$text":"<base64>"}` |
 /// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
 ///
 /// ``Sums`` adds deltas.
@@ -37,15 +34,10 @@ package enum SQLFunctions {
         try add("tidemark_members", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.members(count, values))
         }
-        try add("tidemark_changes", to: db) { context, count, values in
-            SQLFunctions.result(context, SQLFunctions.changes(count, values))
-        }
         try add("tidemark_object", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.object(count, values))
         }
         try add("tidemark_decode", to: db) { context, _, values in SQLFunctions.decode(context, values) }
-        try add("tidemark_tagged", to: db) { context, _, values in SQLFunctions.tag(context, values) }
-        try add("tidemark_refusal", to: db) { context, _, values in SQLFunctions.refusal(context, values) }
         try add("tidemark_canonical", to: db) { context, _, values in SQLFunctions.canonical(context, values) }
         try CutValues.register(on: db)
         try MatchPatterns.register(on: db)
@@ -87,18 +79,6 @@ package enum SQLFunctions {
         return output
     }
 
-    private static func changes(_ count: Int32, _ values: Values?) -> [UInt8] {
-        var output: [UInt8] = []
-        for index in stride(from: 0, to: Int(count) - 2, by: 3) {
-            guard !CanonicalJSON.isSame(values?[index + 1], values?[index + 2]) else { continue }
-            if !output.isEmpty { output.append(UInt8(ascii: ",")) }
-            CanonicalJSON.append(values?[index], to: &output)
-            output.append(UInt8(ascii: ":"))
-            CanonicalJSON.append(values?[index + 2], to: &output)
-        }
-        return output
-    }
-
     private static func object(_ count: Int32, _ values: Values?) -> [UInt8] {
         var output: [UInt8] = [UInt8(ascii: "{")]
         for index in 0..<Int(count) {
@@ -134,15 +114,6 @@ package enum SQLFunctions {
         } catch { sqlite3_result_error(context, invalidValueMark + error.reason, -1) }
     }
 
-    private static func tag(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
-        do throws(InvalidValue) {
-            result(context, try Value(json: CanonicalJSON.bytes(pointer, of: values?[0])).taggedText)
-        } catch {
-            sqlite3_result_error(context, invalidValueMark + error.reason, -1)
-        }
-    }
-
     private static func canonical(_ context: OpaquePointer?, _ values: Values?) {
         guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         do throws(InvalidValue) {
@@ -150,14 +121,6 @@ package enum SQLFunctions {
         } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }
-    }
-
-    private static func refusal(_ context: OpaquePointer?, _ values: Values?) {
-        guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
-        do throws(InvalidValue) {
-            _ = try canonicalKey(json: CanonicalJSON.bytes(pointer, of: values?[0]))
-            sqlite3_result_null(context)
-        } catch { result(context, Array(error.reason.utf8)) }
     }
 
     static func result(_ context: OpaquePointer?, _ bytes: [UInt8]) {

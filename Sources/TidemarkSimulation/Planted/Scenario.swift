@@ -77,12 +77,12 @@ extension World {
     func sync(_ device: SimulatedDevice) throws {
         device.startRound(0)
         for _ in 0..<100 {
-            var outgoing: DeviceCore.Outgoing?
+            var step: SyncRound.Step?
             do {
-                switch try device.step(0, { try $0.next($1) }) {
+                step = try device.step(0) { try $0.next($1) }
+                switch step {
                 case nil, .finish?: return device.endRound(0)
                 case .send(let request)?:
-                    outgoing = request
                     let answer = try server.handle(request.body, crash: .never)
                     _ = try device.step(0) { try $0.applyAnswer(answer, to: request, in: $1) }
                 case .compare(let question)?:
@@ -96,7 +96,7 @@ extension World {
                     throw Finding("live", actor: device.name, detail: "asks for a schema that it has")
                 }
             } catch let error as TidemarkError {
-                _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
+                _ = try device.step(0) { try $0.handle(error, during: step, in: $1) }
             }
         }
         throw Finding("live", actor: device.name, detail: "does not end its sync")

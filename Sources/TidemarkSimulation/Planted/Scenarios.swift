@@ -168,7 +168,7 @@ extension Scenario {
         try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
         let outgoing = try world.nextRequest(of: device)
         let refusal = TidemarkError(.accessRevoked, "You are no longer a member.", fix: "Ask an owner.")
-        _ = try device.step(0) { try $0.handle(refusal, during: outgoing, in: $1) }
+        _ = try device.step(0) { try $0.handle(refusal, during: .send(outgoing), in: $1) }
         let counts = try device.queueCounts()
         guard counts.waiting + counts.conflicts == 0 else { return nil }
         return Finding("I9", actor: device.name, detail: "the end of the membership has dropped the outbox")

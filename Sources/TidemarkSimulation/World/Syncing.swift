@@ -76,7 +76,7 @@ extension World {
             guard message.isCut || error.code != .invalidResponse else {
                 throw Finding("I10", actor: device.name, detail: "refuses an answer that came whole: \(error)")
             }
-            return try fail(device, process: message.process, error: error, during: exchange.outgoing)
+            return try fail(device, process: message.process, error: error, during: .send(exchange.outgoing))
         }
         continueSync(device, message.process)
         return true
@@ -84,7 +84,7 @@ extension World {
 
     /// An error ends the sync, or the machine goes on with another step.
     private func fail(
-        _ device: SimulatedDevice, process: Int, error: TidemarkError, during outgoing: DeviceCore.Outgoing?
+        _ device: SimulatedDevice, process: Int, error: TidemarkError, during step: SyncRound.Step?
     ) throws -> Bool {
         note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
         // Nothing else writes behind the triggers' back here, so an alarm is false or shows a defect.
@@ -92,7 +92,7 @@ extension World {
             throw Finding("rule 17", actor: device.name, detail: error.message)
         }
         do {
-            let events = try device.step(process) { try $0.handle(error, during: outgoing, in: $1) }
+            let events = try device.step(process) { try $0.handle(error, during: step, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "park", events: events ?? [])
             continueSync(device, process)
@@ -203,7 +203,7 @@ extension World {
     private func ask(_ question: HistoryQuestion, device: SimulatedDevice, process: Int) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
-            _ = try fail(device, process: process, error: Self.unreachable, during: nil)
+            _ = try fail(device, process: process, error: Self.unreachable, during: .askHistory(question))
             return
         }
         note("\(device.name) asks for the history of \(question.table) \(question.key)")
@@ -214,7 +214,9 @@ extension World {
             try count(events ?? [], [])
             try recorder.stepped(device, "history", events: events ?? [])
             continueSync(device, process)
-        } catch let error as TidemarkError { _ = try fail(device, process: process, error: error, during: nil) }
+        } catch let error as TidemarkError {
+            _ = try fail(device, process: process, error: error, during: .askHistory(question))
+        }
     }
 
     /// Joins a new device.

@@ -69,9 +69,9 @@ final class CapturedFile: Sendable {
     private static func changes(in queue: DatabaseQueue, schema: SyncSchema) throws -> [Change] {
         try queue.write { db in
             try EngineConnection.prepare(db, schema: schema)
-            guard let range = try ReduceCapture.collectPending(schema, in: db) else { return [] }
-            try ReduceCapture.reduce(range, schema: schema, in: db)
-            try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
+            guard let range = try CapturedEffects.collectPending(schema, in: db) else { return [] }
+            try CapturedEffects(db, schema: schema, in: range).reduce()
+            try CapturedEffects.deleteAll(of: schema.tables, in: db)
             return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced ORDER BY tbl, length(key), key").map(
                 Change.init)
         }
