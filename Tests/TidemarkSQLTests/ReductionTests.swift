@@ -173,6 +173,19 @@ import TidemarkCore
         #expect(lines == [#"update t 1 {"a":1}"#])
     }
 
+    @Test func `two keys that look the same have first states of their own`() throws {
+        let file = try CapturedFile(
+            "CREATE TABLE tag (name TEXT PRIMARY KEY, n)",
+            rows: "INSERT INTO tag VALUES ('\u{E9}', 1), ('e\u{301}', 2)")
+        try file.write("UPDATE tag SET n = n + 10")
+        var states: [[UInt8]: String?] = [:]
+        try file.queue.read { db in
+            let table = try #require(file.schema.byName["tag"])
+            try CapturedEffects.readFirstStates(of: table, in: db) { key, image in states[Array(key.utf8)] = image }
+        }
+        #expect(states == [Array("\"\u{E9}\"".utf8): #"{"n":1}"#, Array("\"e\u{301}\"".utf8): #"{"n":2}"#])
+    }
+
     @Test func `capture numbers are not reused after a drain`() throws {
         let file = try file()
         try file.write("UPDATE t SET a = 1")

@@ -187,6 +187,34 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
+    @Test(arguments: ["-10", "-9223372036854775808", "2"])
+    func `rule 10: an answer without new records cannot give a record the id of a pending one`(oldID: String)
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT)",
+            seed: "INSERT INTO teams VALUES (1, 'Kiel'), (2, 'Bonn')")
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await ben.write("UPDATE teams SET name = 'Beuel' WHERE id = 2")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE teams SET name = 'Köln' WHERE id = 1")
+        anna.transport.faults.add(.answerLost)
+        await anna.syncInVain()
+        let spoiling = SpoilingTransport(wrapping: anna.transport) { $0 }
+        spoiling.change(offersSnapshots: false) { answer in
+            // The app writes while the request is under way.
+            try anna.writeOutside("INSERT OR IGNORE INTO teams (id, name) VALUES (-10, 'Lemgo')")
+            return answer.replacing(#""1":{"revision":"#, with: #""1":{"__oldId__":\#(oldID),"revision":"#)
+        }
+        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: spoiling)
+        await #expect { try await engine.sync() } throws: { ($0 as? TidemarkError)?.code == .invalidResponse }
+        #expect(spoiling.changedAnswers.contains { $0.contains("__oldId__") })
+        #expect(try await anna.rows("SELECT count(*) FROM tidemark_idmap") == ["0"])
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT name FROM teams ORDER BY name") == ["Beuel", "Köln", "Lemgo"])
+    }
+
     @Test func `rule 10: new records missing from an accepted set's answer become conflicts`() async throws {
         let scene = try await Scene()
         _ = await scene.sync { answer in

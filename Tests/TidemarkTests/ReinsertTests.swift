@@ -93,4 +93,25 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name, id > 2 FROM player ORDER BY id") == ["first|0", "Anna|1"])
         #expect(try await anna.engine.conflicts().isEmpty)
     }
+
+    @Test func `a badge refers to the old id, and the player is inserted again later: nothing captured is left`()
+        async throws
+    {
+        let (cluster, anna, ben, player) = try await Self.start()
+        let id = try #require(player.id)
+        // SQLite's shell does not enforce references.
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        try await DatabaseQueue(path: anna.path, configuration: configuration).write { db in
+            try db.execute(sql: "INSERT INTO badge (player_id, text) VALUES (?, 'new')", arguments: [id])
+        }
+        try await anna.engine.takeOutsideCommits()
+        try anna.writeOutside("INSERT INTO player (id, name, points) VALUES (\(id), 'Anna 2', 7)")
+        try await anna.engine.takeOutsideCommits()
+        for table in ["tidemark_capture", "tidemark_capture_player", "tidemark_capture_badge"] {
+            #expect(try await anna.rows("SELECT count(*) FROM \(table)") == ["0"], "\(table)")
+        }
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT player_id, text FROM badge ORDER BY text") == ["2|new", "2|old"])
+    }
 }

@@ -9,12 +9,12 @@ import TidemarkCore
         device: "d", user: nil, epoch: "e", revision: 7, laps: Laps(last: nil, open: "[]"))
     private static let otherFile = FileState(
         device: "d", user: nil, epoch: "e", revision: 8, laps: Laps(last: nil, open: "[]"))
-    private static let keptRows = SyncMachine.KeptRows(revision: 9, schema: "s")
+    static let keptRows = SyncMachine.KeptRows(revision: 9, schema: "s")
     private static let recall = Recall(
         isAboutOther: false, epoch: "e", lastRevision: nil, knownIDs: [], changeSets: "[]", unchangedIDs: [],
         overruled: "[]")
 
-    private static func facts(
+    static func facts(
         _ state: FileState = file, needsSnapshot: Bool = false, tables: SyncMachine.Tables = .zones,
         rebuilt: CompareRebuilt.Waiting = .none
     ) -> SyncMachine.FileFacts {
@@ -22,7 +22,7 @@ import TidemarkCore
             state: state, revision: 7, needsSnapshot: needsSnapshot, tables: tables, rebuilt: rebuilt)
     }
 
-    private static func request(_ changeSets: [String] = ["a"], isShort: Bool = false, pushed: Bool = false)
+    static func request(_ changeSets: [String] = ["a"], isShort: Bool = false, pushed: Bool = false)
         -> DeviceCore.Outgoing
     {
         let tag = ZoneTag(epoch: "e", schema: "s", revision: 7, fingerprint: .none)
@@ -33,17 +33,17 @@ import TidemarkCore
             exchange: .lap("l"), isConfirmed: false)
     }
 
-    private static func error(_ code: ErrorCode, about id: String? = nil) -> TidemarkError {
+    static func error(_ code: ErrorCode, about id: String? = nil) -> TidemarkError {
         TidemarkError(code, "", fix: "", place: .init(id: id))
     }
 
-    private static func failed(
+    static func failed(
         _ code: ErrorCode, about id: String? = nil, _ request: DeviceCore.Outgoing = request(), isOpen: Bool = true
     ) -> SyncMachine.Event {
-        .failed(error(code, about: id), .request(request, isOpen: isOpen), facts())
+        .failed(error(code, about: id), .request(request, isOpen: isOpen), at: 7)
     }
 
-    private static func answer(
+    static func answer(
         _ outcome: ApplyResult.Outcome = .applied, hasMore: Bool = false, hasPending: Bool = false, settled: Int = 0,
         hasRebuilt: Bool = false, sent: Int = 0, made: Bool = false, revision: Int64 = 7
     ) -> SyncMachine.Event {
@@ -63,14 +63,18 @@ import TidemarkCore
         ("recalling history", [failed(.revisionAhead)]),
         ("fetching a snapshot", [failed(.snapshotRequired)]),
         ("fetching a snapshot after a recall", [failed(.revisionAhead), .file(facts()), .recalled(recall)]),
-        ("fetching rows", [.file(facts(rebuilt: .unkeyed))]), ("fetching the schema", [answer(.needsSchema)]),
+        ("fetching rows", [.file(facts(rebuilt: .unkeyed))]),
+        (
+            "fetching rows, and has some",
+            [.file(facts(rebuilt: .unkeyed)), .keptRows(keptRows), answer(hasRebuilt: true, revision: 9)]
+        ), ("fetching the schema", [answer(.needsSchema)]),
         ("sending, behind a comparison", [failed(.fingerprintMismatch)]),
         ("sending, beside a comparison", [failed(.fingerprintMismatch), .file(facts()), answer()]),
         ("confirming", deletion.map { [.suspected($0)] } ?? []), ("even", [answer()]),
         ("left", [.left(error(.accessRevoked))]),
     ]
 
-    private static let deletion = MassDeletion([("notes", 90)], of: 100, limits: .standard)
+    static let deletion = MassDeletion([("notes", 90)], of: 100, limits: .standard)
 
     private static func name(of machine: SyncMachine) -> String {
         switch machine.aim {
@@ -89,7 +93,8 @@ import TidemarkCore
         case .recalling(.history, _): "recalling history"
         case .fetchingSnapshot(let recall, _):
             recall == nil ? "fetching a snapshot" : "fetching a snapshot after a recall"
-        case .fetchingRows: "fetching rows"
+        case .fetchingRows(nil): "fetching rows"
+        case .fetchingRows: "fetching rows, and has some"
         case .fetchingSchema: "fetching the schema"
         case .confirming(let then): "confirming, then \(name(of: then))"
         case .even: "even"
@@ -154,27 +159,49 @@ import TidemarkCore
         ("the rows differ", failed(.fingerprintMismatch)),
         ("a change set is refused", failed(.invalidValue, about: "a")),
         ("a request is refused", failed(.invalidValue)), ("the network fails", failed(.unreachable)),
-        ("an answer cannot be applied", .failed(Answer.inapplicable("x"), .request(request(), isOpen: true), facts())),
+        ("an answer cannot be applied", .failed(Answer.inapplicable("x"), .request(request(), isOpen: true), at: 7)),
         ("a pushed answer is none", failed(.invalidResponse, request(pushed: true))),
         ("a short request is refused", failed(.fullRequestRequired, request([], isShort: true))),
         ("several change sets are too large", failed(.tooLarge, request(["a", "b"]))),
         ("one change set is too large", failed(.tooLarge)),
-        ("a change set cannot be sent", .failed(error(.serverBehind, about: "a"), .other, facts())),
-        ("a history is not told", .failed(error(.unknownPath), .history(question), facts())),
+        ("a change set cannot be sent", .failed(error(.serverBehind, about: "a"), .other, at: 7)),
+        ("a history is not told", .failed(error(.unknownPath), .history(question), at: 7)),
     ]
 
-    private static let comparison = RowComparison(limits: .standard, replaces: true)
-    private static let doneComparison = RowComparison(limits: .standard, replaces: true, open: [])
+    static let comparison = RowComparison(limits: .standard, replaces: true)
+    static let doneComparison = RowComparison(limits: .standard, replaces: true, open: [])
     private static let question = HistoryQuestion(zone: "z", table: "t", key: "1", path: "1", since: 3)
 
     private static func outcome(of event: SyncMachine.Event, after events: [SyncMachine.Event]) -> String {
         var machine = SyncMachine(
             for: .sync(acceptingMassDeletion: false), sendsConditionalGet: true, limits: .standard)
         for event in events { _ = machine.received(event) }
-        let before = name(of: machine)
+        let before = (state: name(of: machine), others: variables(of: machine))
         let action = name(of: machine.received(event))
         let after = name(of: machine)
-        return action + (after == before ? "" : " -> \(after)")
+        let changes = zip(before.others, variables(of: machine)).filter { $0 != $1 }.map(\.1)
+        return ([action + (after == before.state ? "" : " -> \(after)")] + changes).joined(separator: "; ")
+    }
+
+    /// The variables of a machine beside its state, in words.
+    private static func variables(of machine: SyncMachine) -> [String] {
+        let consent =
+            switch machine.consent {
+            case .none: "none"
+            case .confirmed: "confirmed"
+            case .approved: "approved"
+            }
+        let shortRequest =
+            switch machine.shortRequest {
+            case .allowed: "allowed"
+            case .answered: "answered"
+            case .withheld: "withheld"
+            }
+        return [
+            "rows \(machine.trust)", "echo of \(machine.echo)", "consent \(consent)", "short requests \(shortRequest)",
+            "missing rows \(machine.missingRows)", "at most \(machine.changeSetsMax) change sets",
+            "verified: \(machine.verification != nil)",
+        ] + Attempts.Kind.allCases.map { "\(machine.attempts.count($0)) tries of \($0)" }
     }
 
     /// The outcomes of an event, a line each with the states in which it has that outcome; the most common one last.
@@ -207,7 +234,7 @@ import TidemarkCore
           approaching: exchange -> sending
           recalling verdicts, recalling history: recall
           fetching a snapshot, fetching a snapshot after a recall: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
           sending, beside a comparison: compare
           confirming: confirm
@@ -217,7 +244,7 @@ import TidemarkCore
         a step begins, and the file lacks rows
           recalling verdicts, recalling history: recall
           fetching a snapshot, fetching a snapshot after a recall: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
           sending, behind a comparison: fetch a snapshot -> fetching a snapshot, behind a comparison
           sending, beside a comparison: compare
@@ -228,18 +255,20 @@ import TidemarkCore
         a step begins, and the tables cannot sync
           recalling verdicts, recalling history: recall
           fetching a snapshot, fetching a snapshot after a recall: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
-          sending, behind a comparison: fetch the schema -> fetching the schema, behind a comparison
-          sending, beside a comparison: fetch the schema -> fetching the schema, beside a comparison
+          sending, behind a comparison: fetch the schema -> fetching the schema, behind a comparison; 1 tries of \
+        schema
+          sending, beside a comparison: fetch the schema -> fetching the schema, beside a comparison; 1 tries of \
+        schema
           confirming: confirm
           even: finish
           left: fail with accessRevoked
-          any other: fetch the schema -> fetching the schema
+          any other: fetch the schema -> fetching the schema; 1 tries of schema
         a step begins, and tables without a key are rebuilt
           recalling verdicts, recalling history: recall
           fetching a snapshot, fetching a snapshot after a recall: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
           sending, behind a comparison: fetch rows -> fetching rows, behind a comparison
           sending, beside a comparison: fetch rows -> fetching rows, beside a comparison
@@ -250,7 +279,7 @@ import TidemarkCore
         a step begins, and tables with a key are rebuilt
           recalling verdicts, recalling history: recall
           fetching a snapshot, fetching a snapshot after a recall: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
           confirming: confirm
           even: finish
@@ -260,7 +289,7 @@ import TidemarkCore
           approaching, fetching a snapshot after a recall: exchange -> sending
           recalling verdicts, recalling history: recall
           fetching a snapshot: fetch a delta
-          fetching rows: fetch rows
+          fetching rows, fetching rows, and has some: fetch rows
           fetching the schema: fetch the schema
           sending, beside a comparison: compare
           confirming: confirm
@@ -304,14 +333,15 @@ import TidemarkCore
           left: fail with accessRevoked
           any other: proceed
         an answer, and rebuilt tables wait
-          sending, receiving, approaching: proceed -> fetching rows
+          sending, receiving: proceed -> fetching rows
+          approaching: proceed -> fetching rows, and has some
           sending, behind a comparison, sending, beside a comparison: proceed -> fetching rows, beside a comparison
           even: finish
           left: fail with accessRevoked
           any other: proceed
         an answer at the revision of kept rows
           sending: proceed -> receiving
-          approaching: proceed -> fetching rows
+          approaching: proceed -> fetching rows, and has some
           sending, behind a comparison, sending, beside a comparison: proceed -> receiving, behind a comparison
           even: finish
           left: fail with accessRevoked
@@ -323,31 +353,35 @@ import TidemarkCore
           left: fail with accessRevoked
           any other: proceed
         an answer of other tables
-          sending, receiving, approaching: fetch the schema -> fetching the schema
+          sending, receiving, approaching: fetch the schema -> fetching the schema; 1 tries of schema
           sending, behind a comparison, sending, beside a comparison: fetch the schema -> fetching the schema, \
-        behind a comparison
+        behind a comparison; 1 tries of schema
           even: finish
           left: fail with accessRevoked
           any other: proceed
         ids that do not suffice
-          receiving: proceed -> sending
-          sending, beside a comparison: proceed -> sending, behind a comparison
+          sending, approaching, sending, behind a comparison: proceed; echo of all
+          receiving: proceed -> sending; echo of all
+          sending, beside a comparison: proceed -> sending, behind a comparison; echo of all
           even: finish
           left: fail with accessRevoked
           any other: proceed
         an answer would delete much
-          sending: proceed -> confirming, then sending
-          receiving: proceed -> confirming, then receiving
-          approaching: proceed -> confirming, then approaching
-          fetching a snapshot: proceed -> confirming, then fetching a snapshot
-          fetching a snapshot after a recall: proceed -> confirming, then fetching a snapshot after a recall
-          sending, behind a comparison: proceed -> confirming, then sending, behind a comparison
-          sending, beside a comparison: proceed -> confirming, then sending, beside a comparison
+          sending: proceed -> confirming, then sending; 1 tries of confirmation
+          receiving: proceed -> confirming, then receiving; 1 tries of confirmation
+          approaching: proceed -> confirming, then approaching; 1 tries of confirmation
+          fetching a snapshot: proceed -> confirming, then fetching a snapshot; 1 tries of confirmation
+          fetching a snapshot after a recall: proceed -> confirming, then fetching a snapshot after a recall; 1 \
+        tries of confirmation
+          sending, behind a comparison: proceed -> confirming, then sending, behind a comparison; 1 tries of \
+        confirmation
+          sending, beside a comparison: proceed -> confirming, then sending, beside a comparison; 1 tries of \
+        confirmation
           even: finish
           left: fail with accessRevoked
           any other: proceed
         the server confirms
-          confirming: proceed -> sending
+          confirming: proceed -> sending; consent confirmed
           even: finish
           left: fail with accessRevoked
           any other: proceed
@@ -367,7 +401,8 @@ import TidemarkCore
           left: fail with accessRevoked
           any other: proceed
         a comparison is done
-          sending, behind a comparison, sending, beside a comparison: proceed -> sending
+          sending, behind a comparison, sending, beside a comparison: proceed -> sending; rows confirmed; verified: \
+        true
           even: finish
           left: fail with accessRevoked
           any other: proceed
@@ -382,30 +417,32 @@ import TidemarkCore
           left: fail with accessRevoked
           any other: proceed
         a snapshot needs histories
+          fetching a snapshot, fetching a snapshot after a recall: proceed; missing rows taken
           even: finish
           left: fail with accessRevoked
           any other: proceed
         rows are kept
-          fetching rows: proceed -> approaching
+          fetching rows, fetching rows, and has some: proceed -> approaching
           even: finish
           left: fail with accessRevoked
           any other: proceed
         kept rows are lost
+          fetching rows, and has some: proceed -> fetching rows
           even: finish
           left: fail with accessRevoked
           any other: proceed
         rebuilt tables are compared
-          fetching rows: proceed -> sending
+          fetching rows, fetching rows, and has some: proceed -> sending
           even: finish
           left: fail with accessRevoked
           any other: proceed
         rows with a key are outdated
-          fetching rows: proceed -> sending
+          fetching rows, fetching rows, and has some: proceed -> sending; 1 tries of outdatedRows
           even: finish
           left: fail with accessRevoked
           any other: proceed
         rows without a key are outdated
-          fetching rows: replace rows -> sending
+          fetching rows, fetching rows, and has some: replace rows -> sending; 1 tries of outdatedRows
           even: finish
           left: fail with accessRevoked
           any other: proceed
@@ -415,50 +452,63 @@ import TidemarkCore
           left: fail with accessRevoked
           any other: proceed
         conflicts are merged
-          sending, sending, behind a comparison, sending, beside a comparison: proceed
+          even: proceed -> sending
           left: fail with accessRevoked
-          any other: proceed -> sending
+          any other: proceed
         the zone has left
           sending, behind a comparison: proceed -> left, behind a comparison
           sending, beside a comparison: proceed -> left, beside a comparison
           left: fail with accessRevoked
           any other: proceed -> left
         the server wants a snapshot
-          fetching a snapshot: proceed
+          recalling verdicts, recalling history, fetching a snapshot after a recall: proceed -> fetching a snapshot; \
+        2 tries of snapshot
+          fetching a snapshot: proceed; 2 tries of snapshot
           even: fail with snapshotRequired
           left: fail with accessRevoked
-          any other: proceed -> fetching a snapshot
+          any other: proceed -> fetching a snapshot; 1 tries of snapshot
         the history is another one
-          recalling history: proceed
+          recalling verdicts, fetching a snapshot, fetching a snapshot after a recall: proceed -> recalling history; \
+        2 tries of snapshot
+          recalling history: proceed; 2 tries of snapshot
           even: fail with revisionAhead
           left: fail with accessRevoked
-          any other: proceed -> recalling history
+          any other: proceed -> recalling history; 1 tries of snapshot
         the history is another one, and the request outdated
           even: fail with revisionAhead
           left: fail with accessRevoked
           any other: proceed
         the identity is another user's
-          recalling history: renew the identity
+          recalling verdicts, fetching a snapshot, fetching a snapshot after a recall: renew the identity -> \
+        recalling history; 2 tries of snapshot
+          recalling history: renew the identity; 2 tries of snapshot
           even: fail with deviceTaken
           left: fail with accessRevoked
-          any other: renew the identity -> recalling history
+          any other: renew the identity -> recalling history; 1 tries of snapshot
         the access has ended
           even, left: fail with accessRevoked
           any other: leave
         the rows differ
-          receiving: proceed -> receiving, behind a comparison
-          approaching: proceed -> approaching, behind a comparison
-          recalling verdicts: proceed -> recalling verdicts, behind a comparison
-          recalling history: proceed -> recalling history, behind a comparison
-          fetching a snapshot: proceed -> fetching a snapshot, behind a comparison
-          fetching a snapshot after a recall: proceed -> fetching a snapshot after a recall, behind a comparison
-          fetching rows: proceed -> fetching rows, behind a comparison
-          fetching the schema: proceed -> fetching the schema, behind a comparison
-          sending, behind a comparison: proceed
-          confirming: proceed -> confirming, then sending, behind a comparison
+          receiving: proceed -> receiving, behind a comparison; rows differing; 1 tries of comparison
+          approaching: proceed -> approaching, behind a comparison; rows differing; 1 tries of comparison
+          recalling verdicts: proceed -> recalling verdicts, behind a comparison; rows differing; 1 tries of \
+        comparison
+          recalling history: proceed -> recalling history, behind a comparison; rows differing; 1 tries of comparison
+          fetching a snapshot: proceed -> fetching a snapshot, behind a comparison; rows differing; 1 tries of \
+        comparison
+          fetching a snapshot after a recall: proceed -> fetching a snapshot after a recall, behind a comparison; \
+        rows differing; 1 tries of comparison
+          fetching rows: proceed -> fetching rows, behind a comparison; rows differing; 1 tries of comparison
+          fetching rows, and has some: proceed -> fetching rows, and has some, behind a comparison; rows differing; \
+        1 tries of comparison
+          fetching the schema: proceed -> fetching the schema, behind a comparison; rows differing; 1 tries of \
+        comparison
+          sending, behind a comparison: proceed; 2 tries of comparison
+          sending, beside a comparison: proceed -> sending, behind a comparison; 2 tries of comparison
+          confirming: proceed -> confirming, then sending, behind a comparison; rows differing; 1 tries of comparison
           even: fail with fingerprintMismatch
           left: fail with accessRevoked
-          any other: proceed -> sending, behind a comparison
+          any other: proceed -> sending, behind a comparison; rows differing; 1 tries of comparison
         a change set is refused
           even: fail with invalidValue
           left: fail with accessRevoked
@@ -472,7 +522,7 @@ import TidemarkCore
         an answer cannot be applied
           even: fail with invalidResponse
           left: fail with accessRevoked
-          any other: check the file
+          any other: check the file; short requests withheld; 1 tries of inapplicableAnswer
         a pushed answer is none
           even: fail with invalidResponse
           left: fail with accessRevoked
@@ -480,15 +530,15 @@ import TidemarkCore
         a short request is refused
           even: fail with fullRequestRequired
           left: fail with accessRevoked
-          any other: proceed
+          any other: proceed; short requests withheld
         several change sets are too large
           even: fail with tooLarge
           left: fail with accessRevoked
-          any other: proceed
+          any other: proceed; at most 1 change sets
         one change set is too large
           even: fail with tooLarge
           left: fail with accessRevoked
-          any other: divide
+          any other: divide; at most 1 change sets
         a change set cannot be sent
           even: fail with serverBehind
           left: fail with accessRevoked

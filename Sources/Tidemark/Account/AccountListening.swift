@@ -56,8 +56,7 @@ extension SyncAccount {
                 if await account()?.isSignedIn == true { try await account()?.refreshList() }
                 pace.recordSuccess()
             } catch { pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
-            // Only a cancelled task does not sleep, and it ends the loop.
-            try? await Task.sleep(for: pace.pause(jitter: Pace.systemJitter()))
+            do { try await Task.sleep(for: pace.pause(jitter: Pace.systemJitter())) } catch { return }
         }
     }
 
@@ -115,8 +114,7 @@ extension SyncAccount {
                 pace.withLock { $0.recordRefusal(retryAfterSeconds: seconds) }
             }
             let pause = pace.withLock { $0.nextPause(jitter: Pace.systemJitter()) }
-            // Only a cancelled task does not sleep, and it ends the loop.
-            try? await Task.sleep(for: pause)
+            do { try await Task.sleep(for: pause) } catch { return }
         }
     }
 

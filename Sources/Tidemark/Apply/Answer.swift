@@ -200,9 +200,9 @@ struct AnsweredSet {
             }
             let member = { (name: String) in members[name] }
             let areTexts = ["table", "rule", "message"].allSatisfy {
-                [nil, .null, .text, .escapedText].contains(member($0)?.kind)
+                [nil, .text, .escapedText].contains(member($0)?.kind)
             }
-            isSound = isSound && areTexts && [nil, .null, .array].contains(member("columns")?.kind)
+            isSound = isSound && areTexts && [nil, .array].contains(member("columns")?.kind)
             if let table = member("table").flatMap(reader.plainText), let key = member("key") {
                 names.append((table, reader.jsonText(of: key)))
             }

@@ -84,7 +84,7 @@ struct Answered {
             if set.isConflict { refused.append(verdict) } else { accepted.append(verdict) }
         }
         for set in sets where !set.isConflict { try checkKeys(of: set) }
-        for own in accepted { named += numberedRecords(of: own, .create).map { named(own, $0) } }
+        for own in accepted { named += numberedRecords(of: own, areNew: true).map { named(own, $0) } }
         namedBySet = Dictionary(grouping: named, by: \.seq)
         try checkNamed(sets)
         let numbering = accepted.filter { own in
@@ -103,23 +103,25 @@ struct Answered {
                     let permanent = Int64(record.key)
                 else { return nil }
                 return .init(
-                    table: tables[record.table].name, temporary: wire <= -TemporaryID.reservedMin ? -wire : wire,
-                    permanent: permanent)
+                    table: tables[record.table].name, temporary: Self.localID(wire), permanent: permanent)
             }
         }
     }
 
+    /// Returns the id that this file has for one that the device sent: a reserved id travels negated.
+    private static func localID(_ wire: Int64) -> Int64 {
+        wire <= -TemporaryID.reservedMin && wire != .min ? -wire : wire
+    }
+
     /// Checks that no record has the ids of the new records, while the tables hold the confirmed rows.
     func checkNewIDs(after requested: Int64) throws {
-        for new in named where new.revision > requested && new.record.table < schema.tables.count {
-            let table = schema.tables[new.record.table]
-            let isTaken = try Bool.fetchOne(
-                db,
-                cached: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(SQLText.name(table.key[0])) = ?)
-                    """, arguments: [Int64(new.record.key)])
-            if isTaken == true { try refuse("A new record gets the id of another one.", new) }
+        let new = Dictionary(grouping: named.filter { $0.revision > requested }, by: \.record.table)
+        for (place, table) in schema.tables.enumerated() {
+            guard let new = new[place] else { continue }
+            let free = Set(try KeySQL.keysWithoutRow(new.map(\.record.key), in: table, db))
+            if let taken = new.first(where: { !free.contains($0.record.key) }) {
+                try refuse("A new record gets the id of another one.", taken)
+            }
         }
     }
 
@@ -154,9 +156,9 @@ struct Answered {
     }
 
     /// Returns the records with an integer key and an `__oldId__`: the created ones, or the others.
-    private func numberedRecords(of own: Own, _ operation: TidemarkCore.Operation) -> [ChangeSet.Record] {
+    private func numberedRecords(of own: Own, areNew: Bool) -> [ChangeSet.Record] {
         own.set.changeSet.records.filter {
-            $0.authorsKey != nil && ($0.operation == .create) == (operation == .create)
+            $0.authorsKey != nil && ($0.operation == .create) == areNew
                 && tables[$0.table].keyKind == .integer
         }
     }
@@ -176,8 +178,7 @@ struct Answered {
                 try refuse("Two new records share an id.", new)
             }
         }
-        guard !places.isEmpty else { return }
-        for set in sets where !set.isConflict {
+        for set in sets where !set.isConflict && !places.isEmpty {
             for record in set.changeSet.records {
                 let place = places[RecordID(table: record.table, key: record.key)]
                 if let place, set.changeSet.index < place {
@@ -185,12 +186,14 @@ struct Answered {
                 }
             }
         }
-        let pairs = Set(named.map { [String($0.record.table), $0.wire, $0.record.key] })
-        // An update may name its record by an old id, too. The device must have that id in its map.
+        // An update may name its record by an old id, too: that of a new record, or one that the device has in its map.
+        let keys = Dictionary(
+            named.map { (RecordID(table: $0.record.table, key: $0.wire), $0.record.key) },
+            uniquingKeysWith: { first, _ in first })
         for own in accepted {
-            for record in numberedRecords(of: own, .update) {
+            for record in numberedRecords(of: own, areNew: false) {
                 let wire = record.authorsKey ?? ""
-                guard !pairs.contains([String(record.table), wire, record.key]),
+                guard keys[RecordID(table: record.table, key: wire)] != record.key,
                     try !isMapped(wire, to: record.key, in: tables[record.table])
                 else { continue }
                 try refuse("An __oldId__ names another record.", own.set, of: record)

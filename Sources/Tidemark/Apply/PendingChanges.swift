@@ -161,7 +161,7 @@ struct WriteRecords {
         }
     }
 
-    /// Writes what `read` reads, part by part; all at once if a value of one part stands in the way of another part.
+    /// Writes what `read` reads, part by part; all at once if a unique value stands in the way.
     private func writeInParts(_ read: (_ take: (inout ChangeSetBuilder) throws -> Void) throws -> ChangeSetBuilder)
         throws
     {
@@ -170,7 +170,8 @@ struct WriteRecords {
             try db.inSavepoint {
                 let rest = try read { builder in
                     guard builder.count >= recordsMax else { return }
-                    try writer.write(builder.build())
+                    // No rollback here: it can end the query that is being read.
+                    try writer.write([builder.build()], parking: false)
                     builder = ChangeSetBuilder(schema)
                 }
                 if rest.count > 0 { try writer.write(rest.build()) }

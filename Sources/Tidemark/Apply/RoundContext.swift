@@ -57,10 +57,11 @@ struct RoundContext {
 
     /// Takes the pending edits out of the rows, has `take` bring the server's rows, and puts the edits on top again.
     ///
-    /// The only place where rows of the server enter a file. The caller has drained, and runs it in a transaction
-    /// without foreign keys: the server has judged the references, and a cascade here would delete records that nobody
-    /// names. `take` settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit
-    /// that no longer fits stays in the outbox without a replay. With `replacesAll` the rows of all records go.
+    /// Answers, deltas, repairs and snapshots enter a file here; a join, a migration and the comparison of rebuilt
+    /// tables write the zone's rows by themselves. The caller has drained, and runs it in a transaction without foreign
+    /// keys: the server has judged the references, and a cascade here would delete records that nobody names. `take`
+    /// settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit that no
+    /// longer fits stays in the outbox without a replay. With `replacesAll` the rows of all records go.
     func rebase(replacesAll: Bool = false, _ take: () throws -> [DeviceEvent]) throws -> [DeviceEvent] {
         try DeviceFile.whileApplying(db) {
             let ownColumns = UnservedColumns(db: db, schema: schema)

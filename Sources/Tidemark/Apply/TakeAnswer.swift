@@ -188,14 +188,21 @@ struct TakeAnswer {
             if deletions[id] == nil { names.append(id) }
             deletions[id] = deletions[id] == true || record.operation == .delete
         }
-        return try names.compactMap { record in
-            let table = file.schema.wireNames.tables[record.table].name
-            let isEdited = try Bool.fetchOne(
-                db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_base WHERE tbl = ? AND key = ?)",
-                arguments: [table, record.key])
-            guard isEdited == true else { return nil }
-            return .changedWhileEdited(
-                RecordName(table, RecordKey(json: record.key)), isDeleted: deletions[record] == true)
+        let tableName = { (record: RecordID) in file.schema.wireNames.tables[record.table].name }
+        var edited: Set<RecordID> = []
+        for (place, records) in Dictionary(grouping: names, by: \.table) {
+            let keys = try String.fetchAll(
+                db,
+                cached: """
+                    SELECT listed.value
+                    FROM json_each(?) AS listed
+                    CROSS JOIN tidemark_base AS base ON base.tbl = ? AND base.key = listed.value
+                    """, arguments: [JSONText.array(records.map { JSONText.quote($0.key) }), tableName(records[0])])
+            edited.formUnion(keys.map { RecordID(table: place, key: $0) })
+        }
+        return names.filter(edited.contains).map { record in
+            .changedWhileEdited(
+                RecordName(tableName(record), RecordKey(json: record.key)), isDeleted: deletions[record] == true)
         }
     }
 
@@ -221,9 +228,10 @@ struct TakeAnswer {
             do {
                 try db.inSavepoint {
                     let identities = MapIdentities(db: db, schema: file.schema)
-                    try identities.assign(answered.newIDs)
+                    let newIDs = answered.newIDs
+                    try identities.assign(newIDs)
                     try RenameRows(db: db, schema: file.schema).run()
-                    let idEvents = try identities.rewriteAll(answered.newIDs)
+                    let idEvents = try identities.rewriteAll(newIDs)
                     let seqs = JSONText.array(answered.accepted.map { "\($0.pending.seq)" })
                     let mine = try expected + RowFingerprints(db, schema: file.schema).difference(of: seqs)
                     guard mine == theirs else { return .rollback }

@@ -86,28 +86,30 @@ struct ParkConflict {
     func parkMissingRecords(of own: Answered.Own, in schema: SyncSchema) throws -> [DeviceEvent] {
         let records = own.set.changeSet.records.filter { $0.operation != .delete }
         let present = Set(records.map { RecordID(table: $0.table, key: $0.key) })
-        let missing = try PendingSet.records(of: [own.pending.seq], schema.tables, in: db).values.joined().filter {
-            record, operation in
-            guard operation == .create, !present.contains(record) else { return false }
-            let table = schema.tables[record.table]
-            return try Bool.fetchOne(
-                db,
-                cached: """
-                    SELECT NOT EXISTS (
-                        SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
-                    """, arguments: [record.key]) ?? true
+        let tables = schema.tables + schema.difference.unknownTables
+        let pending = try PendingSet.records(of: [own.pending.seq], tables, in: db).values.joined()
+        let unanswered = pending.filter { $0.value == .create && !present.contains($0.key) }.map(\.key)
+        var missing: [RecordID] = []
+        for (place, records) in Dictionary(grouping: unanswered, by: \.table) {
+            // A table that the app has dropped has no rows.
+            guard place < schema.tables.count else {
+                missing += records
+                continue
+            }
+            let keys = try KeySQL.keysWithoutRow(records.map(\.key), in: schema.tables[place], db)
+            missing += keys.map { RecordID(table: place, key: $0) }
         }
         guard !missing.isEmpty else { return [] }
         try db.execute(
             sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
             arguments: [own.id, now, "[\(Conflict.Reason.missing.json)]"])
-        for (record, _) in missing {
+        for record in missing {
             try db.execute(
                 cached: """
                     INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
                     SELECT ?1, tbl, key, operation, attributes FROM tidemark_outbox
                     WHERE seq = ?2 AND tbl = ?3 AND key = ?4
-                    """, arguments: [own.id, own.pending.seq, schema.tables[record.table].name, record.key])
+                    """, arguments: [own.id, own.pending.seq, tables[record.table].name, record.key])
         }
         return [.conflict(own.id)]
     }
@@ -138,7 +140,9 @@ struct ParkConflict {
         try Outbox.remove(id, in: db)
     }
 
-    /// Stores the server's records that a refusal has, and others that it blames: who has a unique value already.
+    /// Stores the records that the server sends with a refusal; the device adds those that only the reasons name.
+    ///
+    /// Such a record is, for instance, the one that has a unique value already.
     private func storeTruth(of answer: AnsweredSet, _ id: String) throws {
         for record in answer.changeSet.records {
             let table = answer.changeSet.names.tables[record.table].name

@@ -9,20 +9,25 @@ import TidemarkSQL
 struct PresentRecords {
     let db: Database
     let schema: SyncSchema
-    /// Parked records as they were before changes that the device has not drained yet, by table and key.
-    private let undrained: [String: [String: String?]]
+    /// Parked records as they were before changes that the device has not drained yet.
+    private let undrained: [RecordID: String?]
 
     init(db: Database, schema: SyncSchema) throws {
         self.db = db
         self.schema = schema
         let names = try String.fetchSet(
             db, cached: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record")
-        let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
-            let keys = try String.fetchSet(
+        var undrained: [RecordID: String?] = [:]
+        for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
+            let keys = try String.fetchAll(
                 db, cached: "SELECT key FROM tidemark_conflict_record WHERE tbl = ?", arguments: [table.name])
-            return (table.name, try CapturedEffects.firstStates(of: table, among: keys, in: db))
+            let records = Set(keys.map { RecordID(table: place, key: $0) })
+            try CapturedEffects.readFirstStates(of: table, in: db) { key, image in
+                let record = RecordID(table: place, key: key)
+                if records.contains(record) { undrained[record] = .some(image) }
+            }
         }
-        undrained = Dictionary(uniqueKeysWithValues: tables)
+        self.undrained = undrained
     }
 
     /// A record as images; nil where there is none.
@@ -106,7 +111,8 @@ struct PresentRecords {
     private func versions(_ row: Row, in table: SyncedTable) throws -> Versions {
         let here: String? = try row.value("here")
         if try row.value("isPending") { return Versions(server: try row.value("confirmed"), here: here) }
-        return Versions(server: undrained[table.name]?[try row.value("key")] ?? here, here: here)
+        let record = RecordID(table: schema.places[table.name] ?? 0, key: try row.value("key"))
+        return Versions(server: undrained[record] ?? here, here: here)
     }
 
     /// Returns the members of an image that a change has.

@@ -10,13 +10,17 @@ struct RenumberRecords {
     let schema: SyncSchema
 
     /// Takes new ids for a query's records, `tbl` and `id`; false if it has none, throws if the table has no id left.
+    ///
+    /// It leaves out records of tables that the zone does not have, or not any more: they keep their ids.
     func assign(_ records: String, arguments: StatementArguments = []) throws -> Bool {
         try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
+        let tables = schema.tables.filter { $0.keyKind == .integer }.map { SQLText.literal($0.name) }
         // Until the ids are known, `permanent` is the record's number.
         try db.execute(
             cached: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT tbl, id, row_number() OVER (PARTITION BY tbl ORDER BY abs(id)) - 1 FROM (\(records))
+                WHERE tbl IN (\(tables.joined(separator: ", ")))
                 """, arguments: arguments)
         guard db.changesCount > 0 else { return false }
         let drawn = DrawnIDs(db: db, schema: schema)

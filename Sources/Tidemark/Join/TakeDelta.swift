@@ -51,7 +51,8 @@ struct TakeDelta {
         for (place, table) in schema.tables.enumerated() {
             try SnapshotCheck.ids(of: table, in: "snapshot", db)
             let deleted = "SELECT key FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = ?"
-            for key in try String.fetchAll(db, sql: deleted, arguments: [table.name]) {
+            for key in try String?.fetchAll(db, sql: deleted, arguments: [table.name]) {
+                guard let key else { throw SnapshotCheck.unusable("it deletes a record without a key.") }
                 builder.add(.delete, RecordID(table: place, key: key), values: [])
             }
             let present = "SELECT \(RowJSON.key(table)) FROM snapshot.\(SQLText.name(table.name))"

@@ -78,8 +78,11 @@ extension FreezeChangeSets {
                 guard case .integer(let seq) = values[0], let key = values[1].text,
                     let operation = values[2].text.flatMap(TidemarkCore.Operation.init)
                 else { throw TidemarkError.unreadable("The outbox") }
+                let members = values[3].text
+                // A creation without its values would get the server's defaults.
+                guard members != nil || values[3] == .null else { throw TidemarkError.unreadable("The outbox") }
                 texts[seq, default: ChangeSetText(schema)].add(
-                    RecordID(table: place, key: key), operation, members: values[3].text)
+                    RecordID(table: place, key: key), operation, members: members)
             }
         }
         return texts

@@ -7,6 +7,7 @@ struct OutboxRecords {
 
     /// Returns SQL for the records of one table in two change sets and those between, with negative temporary ids.
     ///
+    /// The sign before `tbl` has SQLite search the few numbers of a batch, and not all of a table's records.
     /// A row is `seq`, `key` in canonical JSON, `operation`, and `members`: attributes without braces, or NULL.
     func sql(_ table: SyncedTable) -> String {
         let base = planted(PlantedBug.takesBaseWhenSending) ? "(SELECT revision FROM tidemark_state)" : "base"
@@ -27,7 +28,7 @@ struct OutboxRecords {
                 ELSE '"revision":' || \(base) || CASE coalesce(attributes, '{}') WHEN '{}' THEN ''
                     ELSE ',' || substr(attributes, 2, length(attributes) - 2) END END AS members
             FROM (SELECT seq, \(key) AS key, operation, base, \(attributes) AS attributes
-                FROM tidemark_outbox WHERE seq BETWEEN ? AND ? AND tbl = \(SQLText.literal(table.name)))
+                FROM tidemark_outbox WHERE seq BETWEEN ? AND ? AND +tbl = \(SQLText.literal(table.name)))
             WHERE operation <> 'update' OR attributes <> '{}'
             """
     }

@@ -81,8 +81,9 @@ struct RepairRows {
     }
 
     private func refuseRows(of rows: PendingChangeSet, outside ranges: [KeyRange]) throws {
-        for record in rows.records where record.table < schema.tables.count {
-            let table = schema.tables[record.table]
+        let tables = schema.tables + schema.difference.unknownTables
+        for record in rows.records {
+            let table = tables[record.table]
             let key = table.keyKind == .integer ? KeyRange.Bound.integer(Int64(record.key) ?? 0) : .json(record.key)
             let isWanted = ranges.contains { range in
                 range.table == table.name && range.from.map { $0 <= key } ?? true && range.to.map { key < $0 } ?? true

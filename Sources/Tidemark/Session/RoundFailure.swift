@@ -13,7 +13,7 @@ extension SyncRound {
             case .askHistory(let question)?: .history(question)
             default: .other
             }
-        switch machine.received(.failed(error, cause, try facts(file))) {
+        switch machine.received(.failed(error, cause, at: file.revision)) {
         case .giveUp(let question): return try giveUp(question, after: error, in: db)
         case .divide(let error): return try divideLarge(error, in: db) ? [] : park(error, in: db)
         case .park(let error): return try park(error, in: db)

@@ -58,7 +58,8 @@ extension SyncMachine {
         case tookSchema
         /// The app's functions have merged conflicts, which wait to be sent.
         case merged
-        case failed(TidemarkError, Cause, FileFacts)
+        /// A step failed, in a file at a revision.
+        case failed(TidemarkError, Cause, at: Int64)
         case left(TidemarkError)
     }
 }

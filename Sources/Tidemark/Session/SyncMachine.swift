@@ -174,13 +174,14 @@ extension SyncMachine {
         case .questioned(let comparison): aim = .comparison(comparison, .level)
         case .compared(let comparison, let footing): compared(comparison, footing)
         case .tookSnapshot(.needsHistories): missingRows = .taken
-        case .tookSnapshot, .tookSchema, .merged, .comparedRebuilt: state = .exchanging(.sending)
+        case .merged: if state == .even { state = .exchanging(.sending) }
+        case .tookSnapshot, .tookSchema, .comparedRebuilt: state = .exchanging(.sending)
         case .keptRows(let rows): state = .exchanging(.approaching(rows))
         case .lostKeptRows: state = .fetchingRows(nil)
         case .outdatedRows(let rebuilt):
             state = .exchanging(.sending)
             if !attempts.begin(.outdatedRows) || rebuilt == .unkeyed { return .replaceRows }
-        case .failed(let error, let cause, let file): return failed(error, by: cause, file)
+        case .failed(let error, let cause, let revision): return failed(error, by: cause, at: revision)
         case .left(let error): state = .left(error)
         }
         return .proceed
@@ -335,12 +336,12 @@ extension SyncMachine {
 /// | an answer that cannot be applied | the same request again; the second time, a snapshot |
 /// | any other | the sync ends with it |
 extension SyncMachine {
-    private mutating func failed(_ error: TidemarkError, by cause: Cause, _ file: FileFacts) -> Action {
+    private mutating func failed(_ error: TidemarkError, by cause: Cause, at revision: Int64) -> Action {
         guard case .request(let outgoing, let isOpen) = cause else {
             if case .history(let question) = cause, error.recovery == .permanent || error.code == .invalidResponse {
                 return .giveUp(question)
             }
-            return react(to: error, nil, isOpen: true, file)
+            return react(to: error, nil, isOpen: true, at: revision)
         }
         // The pushed answer is invalid, so the device sends its request.
         if outgoing.pushedAnswer != nil, error.code == .invalidResponse { return .proceed }
@@ -359,15 +360,15 @@ extension SyncMachine {
             error.place.id = first
             return .divide(error)
         }
-        return react(to: error, outgoing, isOpen: isOpen, file)
+        return react(to: error, outgoing, isOpen: isOpen, at: revision)
     }
 
     private mutating func react(
-        to error: TidemarkError, _ outgoing: DeviceCore.Outgoing?, isOpen: Bool, _ file: FileFacts
+        to error: TidemarkError, _ outgoing: DeviceCore.Outgoing?, isOpen: Bool, at revision: Int64
     ) -> Action {
         switch error.recovery {
         case .resync where error.code == .snapshotRequired:
-            return require(.fetchingSnapshot(nil, of: nil), after: error, at: file.revision)
+            return require(.fetchingSnapshot(nil, of: nil), after: error, at: revision)
         case .renew where error.code == .deviceTaken:
             guard isOpen else { return .proceed }
             let action = require(.recalling(.history, of: nil), after: error)

@@ -91,7 +91,13 @@ package struct CapturedPath: Sendable {
     package init(from old: [Value]?, to new: [Value]?, _ number: Int64 = 0) { steps = [(old, new, number)] }
     /// Adds a captured change, which may have a number; nil is a record that does not exist.
     package mutating func add(from old: [Value]?, to new: [Value]?, _ number: Int64 = 0) {
-        steps.append((old, new, number))
+        // A state that is left right after it was entered is neither the first nor the last one. Most paths are such a
+        // chain, and need the memory of one step.
+        if let last = steps.last, Self.isSame(last.new, old) {
+            steps[steps.count - 1] = (last.old, new, last.number)
+        } else {
+            steps.append((old, new, number))
+        }
     }
 
     /// Returns the effect on a record; nil if it did not change.

@@ -65,7 +65,8 @@ package struct ChangeWriter {
         }
     }
 
-    @discardableResult func write(_ changeSets: [PendingChangeSet], parking: Bool) throws -> Int {
+    /// Writes change sets, with placeholders for unique values that go if `parking`; the caller rolls back an error.
+    @discardableResult package func write(_ changeSets: [PendingChangeSet], parking: Bool) throws -> Int {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
             for (index, record) in changeSet.records.enumerated() where record.table < schema.tables.count {

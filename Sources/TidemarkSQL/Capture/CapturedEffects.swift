@@ -15,9 +15,6 @@ package struct CapturedEffects {
     private let range: ClosedRange<Int64>
     private let found = Found()
 
-    /// Whether a device reads a range of its changes, not a server all those of a commit.
-    private var isDevice: Bool { range.upperBound < .max }
-
     /// The tables in which the last reading found captured changes.
     private final class Found { var tables: [SyncedTable] = [] }
 
@@ -54,7 +51,7 @@ package struct CapturedEffects {
     /// Counts the captured changes by table, also of rows that were evicted without a trigger; nil without any.
     private func counts() throws -> [String: Int]? {
         guard let counts = try countsByTable() else { return nil }
-        let tables = counts.keys.compactMap { schema.byName[$0] }
+        let tables = schema.tables.filter { counts[$0.name] != nil }
         return try captureEvictions(of: tables) ? try countsByTable() : counts
     }
 
@@ -118,7 +115,7 @@ package struct CapturedEffects {
                 }
                 if paths[name] == nil {
                     order.append(name)
-                } else if isDevice, planted(PlantedBug.capturesFirstEditOnly) {
+                } else if planted(PlantedBug.capturesFirstEditOnly) {
                     continue
                 }
                 paths[name, default: CapturedPath()].add(from: step.old, to: step.new, number)
@@ -260,26 +257,22 @@ extension CapturedEffects {
         return try pendingRange(in: db)
     }
 
-    /// Returns records of a table that have captured changes, each as it was before the first of them.
+    /// Passes on the records of a table that have captured changes, each as it was before the first of them.
     ///
     /// It only reads. A record whose changes lead back to where they began is not among them. After a migration of the
-    /// app, the captured rows may lack columns until the file is fitted to it, and so do the records then.
-    ///
-    /// - Returns: By key, the record as canonical JSON without the key; nil if it did not exist.
-    package static func firstStates(of table: SyncedTable, among keys: Set<String>, in db: Database) throws
-        -> [String: String?]
-    {
+    /// app, the captured rows may lack columns until the file is fitted to it, and so do the records then. `image` is
+    /// canonical JSON without the key; nil if the record did not exist.
+    package static func readFirstStates(
+        of table: SyncedTable, in db: Database, _ body: (_ key: String, _ image: String?) -> Void
+    ) throws {
         let captured = try String.fetchSet(
             db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [CaptureTables.shadow(table)])
-        guard table.key.allSatisfy({ captured.contains("old_\($0)") }) else { return [:] }
+        guard table.key.allSatisfy({ captured.contains("old_\($0)") }) else { return }
         let columns = table.columns.filter { captured.contains("old_\($0.name)") }
         let schema = SyncSchema(tables: [table.with(columns: columns, references: [])])
-        var states: [String: String?] = [:]
         try CapturedEffects(db, schema: schema).read(0, count: .max) { effect in
-            guard keys.contains(effect.key) else { return }
-            states[effect.key] = .some(effect.before.map(schema.layouts[0].object))
+            body(effect.key, effect.before.map(schema.layouts[0].object))
         }
-        return states
     }
 }
 

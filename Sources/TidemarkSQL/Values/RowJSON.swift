@@ -106,6 +106,18 @@ package enum KeySQL {
         return conditions.joined(separator: " AND ")
     }
 
+    /// Returns those of a table's canonical keys under which it has no row.
+    package static func keysWithoutRow(_ keys: [String], in table: SyncedTable, _ db: Database) throws -> [String] {
+        try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT listed.value
+                    FROM json_each(?) AS listed
+                    WHERE NOT EXISTS (
+                        SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(match(table, key: "listed.value")))
+                    """), arguments: [JSONText.array(keys.map(JSONText.quote))])
+    }
+
     /// Whether a key column may compare different values as equal, such as 9 and 9.0, or by its collation 'a' and 'A'.
     package static func hasSpellings(_ table: SyncedTable) -> Bool {
         switch table.keyKind {
