@@ -45,7 +45,7 @@ private let day: Int64 = 86_400_000
         #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|7"])
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"text":"shell","done":1}"#])
-        #expect(conflict.records.map(\.theirs) == [#"{"done":7,"text":"goat milk"}"#])
+        #expect(conflict.records.map(\.theirs) == [#"{"text":"goat milk","done":7}"#])
     }
 
     @Test func `B11 C5: an older edit that arrives later loses only its column, and is kept`() async throws {

@@ -48,36 +48,35 @@ import Testing
     }
 
     @Test func `rule 20: pauses grow from a second to a minute, and a good connection resets them`() {
-        var pace = ListeningPace()
-        let pauses = (0..<10).map { _ in pace.nextPause(jitter: 1) }
+        var pace = Pace.listening
+        let pauses = (0..<10).map { _ in pace.pauseAfterConnection(jitter: 1) }
         let grown: [Duration] = [1, 2, 4, 8, 16, 32, 60, 60, 60, 60].map { .seconds($0) }
         #expect(pauses == grown)
         for _ in 0..<3 { pace.recordEvent(.alive) }
-        #expect(pace.nextPause(jitter: 1) == .seconds(1))
+        #expect(pace.pauseAfterConnection(jitter: 1) == .seconds(1))
     }
 
     @Test func `a proxy that cuts the stream after its first bytes still makes pauses grow`() {
-        var pace = ListeningPace()
+        var pace = Pace.listening
         for expected in [1, 2, 4, 8] {
             pace.recordEvent(.alive)
-            #expect(pace.nextPause(jitter: 1) == .seconds(expected))
+            #expect(pace.pauseAfterConnection(jitter: 1) == .seconds(expected))
         }
     }
 
     @Test func `D6: a rejected listener waits for the server's time plus a random share`() {
-        var pace = ListeningPace()
-        for _ in 0..<5 { _ = pace.nextPause(jitter: 1) }
+        var pace = Pace.listening
+        for _ in 0..<5 { _ = pace.pauseAfterConnection(jitter: 1) }
         pace.recordEvent(.bye(retryMilliseconds: 2_000))
-        #expect(pace.nextPause(jitter: 1.5) == .seconds(3))
+        #expect(pace.pauseAfterConnection(jitter: 1.5) == .seconds(3))
         pace.recordEvent(.bye(retryMilliseconds: nil))
-        #expect(pace.nextPause(jitter: 0.5) == .milliseconds(500))
-        pace.recordRefusal(retryAfterSeconds: 120)
-        #expect(pace.nextPause(jitter: 0.5) == .seconds(120), "jitter never shortens it")
+        #expect(pace.pauseAfterConnection(jitter: 0.5) == .milliseconds(500))
+        #expect(
+            pace.pauseAfterConnection(retryAfterSeconds: 120, jitter: 0.5) == .seconds(120), "jitter never shortens it")
         for seconds in [Int.max, Int.min, -1] {
-            pace.recordRefusal(retryAfterSeconds: seconds)
-            #expect(pace.nextPause(jitter: 1) <= Pace.requestedPauseMax)
+            #expect(pace.pauseAfterConnection(retryAfterSeconds: seconds, jitter: 1) <= Pace.requestedPauseMax)
         }
         pace.recordEvent(.bye(retryMilliseconds: Int.max))
-        #expect(pace.nextPause(jitter: 1) == Pace.requestedPauseMax)
+        #expect(pace.pauseAfterConnection(jitter: 1) == Pace.requestedPauseMax)
     }
 }

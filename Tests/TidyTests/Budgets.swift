@@ -3,7 +3,7 @@ import Testing
 
 extension Budget {
     /// The lines of the product, which ``isProduct(_:)`` defines; comments and empty lines count.
-    static let product = Budget("lines of the product", 69_580, cure: lines)
+    static let product = Budget("lines of the product", 69_574, cure: lines)
     /// The lines of the targets that answer a request: ``serverTargets``.
     static let server = Budget("lines of the server", 43_450, cure: lines)
     private static let lines = "Remove what the change replaces, in the same change."
@@ -25,7 +25,7 @@ extension Budget {
 
     /// The files of the largest knot of a target, counted with members of extensions; 5 for every other target.
     static let knots = [
-        "Tidemark": knot(87), "TidemarkHistory": knot(28), "TidemarkSimulation": knot(17),
+        "Tidemark": knot(27), "TidemarkHistory": knot(28), "TidemarkSimulation": knot(17),
     ]
     static func knot(_ files: Int) -> Budget {
         Budget("files that need each other", files, cure: "Move what two files share into a third that needs neither.")

@@ -94,8 +94,9 @@ extension SyncAccount {
 
     /// Holds the connection, and makes it anew after growing pauses.
     private static func hearEvents(_ account: @escaping @Sendable () -> SyncAccount?) async {
-        let pace = Mutex(ListeningPace())
+        let pace = Mutex(Pace.listening)
         while !Task.isCancelled {
+            var seconds: Int?
             do {
                 guard let session = try await account()?.requireSession() else { return }
                 let (events, arrived) = AsyncStream.makeStream(of: PushEvent.self, bufferingPolicy: .unbounded)
@@ -110,10 +111,11 @@ extension SyncAccount {
             } catch {
                 let refusal = error as? TidemarkError
                 let isWithoutAccess = refusal?.recovery == .signIn
-                let seconds = isWithoutAccess ? Int(Pace.accessPause / .seconds(1)) : refusal?.retryAfterSeconds
-                pace.withLock { $0.recordRefusal(retryAfterSeconds: seconds) }
+                seconds = isWithoutAccess ? Int(Pace.accessPause / .seconds(1)) : refusal?.retryAfterSeconds
             }
-            let pause = pace.withLock { $0.nextPause(jitter: Pace.systemJitter()) }
+            let pause = pace.withLock { [seconds] in
+                $0.pauseAfterConnection(retryAfterSeconds: seconds, jitter: Pace.systemJitter())
+            }
             do { try await Task.sleep(for: pause) } catch { return }
         }
     }

@@ -55,21 +55,50 @@ struct RoundContext {
         try DrainCapture(db: db, schema: schema).drain(boundaries: [], now: now, newID: newID)
     }
 
+    /// Makes change sets of edits that a comparison has found in the rows, ahead of the pending ones.
+    func drainFound() throws {
+        try DrainCapture(db: db, schema: schema, renumbering: .none, precedesPending: true).drain(
+            boundaries: [], now: now, newID: newID)
+    }
+
+    /// The tables at the beginning of a rebase.
+    enum Rows {
+        /// The confirmed rows with the pending edits on top.
+        case edited
+        /// The confirmed rows: the file is new, and its outbox comes from another one.
+        case confirmed
+        /// The confirmed rows with the pending edits on top, and `take` replaces all of them.
+        case replaced
+    }
+
+    /// The confirmed versions of the records with pending edits, after `take`.
+    enum Bases {
+        /// The rows: `take` has brought the server's, and judged the edits by them.
+        case rows
+        /// As they are in the bookkeeping: `take` has found edits in the rows, and drained them.
+        case bookkeeping
+    }
+
     /// Takes the pending edits out of the rows, has `take` bring the server's rows, and puts the edits on top again.
     ///
-    /// Answers, deltas, repairs and snapshots enter a file here; a join, a migration and the comparison of rebuilt
-    /// tables write the zone's rows by themselves. The caller has drained, and runs it in a transaction without foreign
-    /// keys: the server has judged the references, and a cascade here would delete records that nobody names. `take`
-    /// settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit that no
-    /// longer fits stays in the outbox without a replay. With `replacesAll` the rows of all records go.
-    func rebase(replacesAll: Bool = false, _ take: () throws -> [DeviceEvent]) throws -> [DeviceEvent] {
+    /// Answers, deltas, repairs, snapshots, rescues and comparisons of rebuilt tables enter a file here; a join and a
+    /// migration write the zone's rows by themselves. The caller has drained, and runs it in a transaction without
+    /// foreign keys: the server has judged the references, and a cascade here would delete records that nobody names.
+    /// `take` settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit that
+    /// no longer fits stays in the outbox without a replay.
+    func rebase(_ rows: Rows = .edited, bases: Bases = .rows, _ take: () throws -> [DeviceEvent]) throws
+        -> [DeviceEvent]
+    {
         try DeviceFile.whileApplying(db) {
             let ownColumns = UnservedColumns(db: db, schema: schema)
-            try ownColumns.save(all: replacesAll)
-            var events = try uncaptured.parkOverPending()
-            if !replacesAll { try pending.rewind() }
+            try ownColumns.save(all: rows == .replaced)
+            var events = rows == .confirmed ? [] : try uncaptured.parkOverPending()
+            if rows == .edited { try pending.rewind() }
             events += try take()
-            try pending.refreshBase()
+            switch bases {
+            case .rows: try pending.refreshBase()
+            case .bookkeeping: try pending.rewind()
+            }
             try pending.replay()
             try ownColumns.restore()
             try OwnReferences(db: db, schema: schema).settle()

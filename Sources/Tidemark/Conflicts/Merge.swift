@@ -88,13 +88,9 @@ public struct MergedRecord: Hashable, Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the text is no JSON object, or has a value that no column can hold.
     public static func columns(json: String) throws -> [String: DatabaseValue] {
         guard isObject(json) else { throw refusal(of: json, "is no object of columns") }
-        do throws(InvalidValue) {
-            var values: [String: DatabaseValue] = [:]
-            for (column, value) in try CanonicalJSON.columns(of: json) {
-                values[column] = try CanonicalJSON.value(of: value)
-            }
-            return values
-        } catch { throw refusal(of: json, "has a value that \(error.reason)") }
+        do throws(InvalidValue) { return try RecordImage(json: json).databaseValues() } catch {
+            throw refusal(of: json, "has a value that \(error.reason)")
+        }
     }
 
     private static func isObject(_ json: String) -> Bool {

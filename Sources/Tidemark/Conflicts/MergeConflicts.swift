@@ -140,9 +140,10 @@ struct MergeConflicts {
             case .update: return .ask
             }
         }
-        let isUntouched = base.map { $0.allSatisfy { theirs[$0.key] == $0.value } }
+        let images = try ThreeWay(
+            base: RecordImage(stored: record.base), theirs: CurrentRows(db: db).image(table, key: record.key))
         // A record without a base was created by an earlier change set of this device.
-        if operation != .create, !isContested, isUntouched ?? true { return .write(repetition) }
+        if operation != .create, !isContested, images.base == nil || images.isUntouched { return .write(repetition) }
         guard operation != .delete, let merge = merges[table.name] else { return .ask }
         // A column with a delta is as the server has it, plus the delta: no function can lose a part of it.
         for column in changes.deltas.keys { base?[column] = theirs[column] }

@@ -10,21 +10,21 @@ struct PresentRecords {
     let db: Database
     let schema: SyncSchema
     /// Parked records as they were before changes that the device has not drained yet.
-    private let undrained: [RecordID: String?]
+    private let undrained: [RecordID: RecordImage?]
 
     init(db: Database, schema: SyncSchema) throws {
         self.db = db
         self.schema = schema
         let names = try String.fetchSet(
             db, cached: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record")
-        var undrained: [RecordID: String?] = [:]
+        var undrained: [RecordID: RecordImage?] = [:]
         for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
             let keys = try String.fetchAll(
                 db, cached: "SELECT key FROM tidemark_conflict_record WHERE tbl = ?", arguments: [table.name])
             let records = Set(keys.map { RecordID(table: place, key: $0) })
             try CapturedEffects.readFirstStates(of: table, in: db) { key, image in
                 let record = RecordID(table: place, key: key)
-                if records.contains(record) { undrained[record] = .some(image) }
+                if records.contains(record) { undrained[record] = .some(try RecordImage(stored: image)) }
             }
         }
         self.undrained = undrained
@@ -32,9 +32,9 @@ struct PresentRecords {
 
     /// A record as images; nil where there is none.
     struct Versions {
-        var server: String?
+        var server: RecordImage?
         /// The record in this file, with pending changes.
-        var here: String?
+        var here: RecordImage?
     }
 
     func versions(of key: String, in table: SyncedTable) throws -> Versions {
@@ -56,33 +56,34 @@ struct PresentRecords {
                     continue
                 }
                 var present = images[record.name] ?? Versions()
-                if conflicts[index].kind == .overruled {
-                    present.server = try Self.part(of: present.server, record.mine)
-                    present.here = try Self.part(of: present.here, record.mine)
+                let mine = try RecordImage(stored: record.mine)
+                if conflicts[index].kind == .overruled, let mine {
+                    present.server = present.server?.part(mine.columns.keys)
+                    present.here = present.here?.part(mine.columns.keys)
                 }
-                if try Self.differ(present.server, record.theirs), try !Self.isBase(present.server, of: record) {
+                let isLike = { (image: RecordImage?, other: RecordImage?) in
+                    ThreeWay(base: other, theirs: image).isUntouched
+                }
+                let base = try RecordImage(stored: record.base)
+                if try !isLike(present.server, RecordImage(stored: record.theirs)),
+                    base == nil || !isLike(present.server, base)
+                {
                     conflicts[index].hasChanged = true
                 }
-                conflicts[index].records[place].theirs = present.server
-                conflicts[index].records[place].missingColumns = try missingColumns(of: record, in: table)
-                guard try Self.differ(present.here, present.server) else { continue }
+                conflicts[index].records[place].theirs = present.server?.json
+                let names = Set(table.columns.map(\.name))
+                conflicts[index].records[place].missingColumns =
+                    (mine?.columns.keys).map {
+                        $0.filter { !names.contains($0) }.sorted()
+                    } ?? []
                 // The base can be what a decision before this one has left.
-                if let base = record.base, try !Self.differ(present.here, base) { continue }
-                conflicts[index].records[place].here = present.here ?? Conflict.Record.missing
+                guard !isLike(present.here, present.server), base == nil || !isLike(present.here, base) else {
+                    continue
+                }
+                conflicts[index].records[place].here = present.here?.json ?? Conflict.Record.missing
                 conflicts[index].hasChanged = true
             }
         }
-    }
-
-    private static func isBase(_ image: String?, of record: Conflict.Record) throws -> Bool {
-        guard let image, let base = record.base else { return false }
-        return try !differ(image, base)
-    }
-
-    private func missingColumns(of record: Conflict.Record, in table: SyncedTable) throws -> [String] {
-        guard let mine = record.mine else { return [] }
-        let names = Set(table.columns.map(\.name))
-        return try Self.values(of: mine).keys.filter { !names.contains($0) }.sorted()
     }
 
     private func parkedImages() throws -> [RecordName: Versions] {
@@ -102,51 +103,48 @@ struct PresentRecords {
     private static func versionsSQL(_ table: SyncedTable, keys: String) -> String {
         """
         SELECT parked.key, pending.tbl IS NOT NULL AS isPending, pending.image AS confirmed,
-            (\(Images.current(table, key: "parked.key"))) AS here
+            (\(RowJSON.current(table, key: "parked.key"))) AS here
         FROM (\(keys)) AS parked
         LEFT JOIN tidemark_base AS pending ON pending.tbl = ?1 AND pending.key = parked.key
         """
     }
 
     private func versions(_ row: Row, in table: SyncedTable) throws -> Versions {
-        let here: String? = try row.value("here")
-        if try row.value("isPending") { return Versions(server: try row.value("confirmed"), here: here) }
+        let here = try RecordImage(stored: row.value("here"))
+        if try row.value("isPending") {
+            return Versions(server: try RecordImage(stored: row.value("confirmed")), here: here)
+        }
         let record = RecordID(table: schema.places[table.name] ?? 0, key: try row.value("key"))
         return Versions(server: undrained[record] ?? here, here: here)
     }
+}
 
-    /// Returns the members of an image that a change has.
-    private static func part(of image: String?, _ change: String?) throws -> String? {
-        guard let image, let change else { return image }
-        do throws(InvalidValue) {
-            let names = try CanonicalJSON.columns(of: change)
-            let members = try CanonicalJSON.columns(of: image).filter { names[$0.key] != nil }
-            let list = members.sorted { $0.key < $1.key }.map {
-                "\(JSONText.quote(WireName.member(column: $0.key))):\($0.value)"
-            }
-            return "{\(list.joined(separator: ","))}"
-        } catch { throw TidemarkError.unreadable("A record of a conflict") }
-    }
-
-    // MARK: Differences
-
-    /// Whether two images have different values in a column that both have, or only one exists.
-    static func differ(_ one: String?, _ other: String?) throws -> Bool {
-        guard one != other else { return false }
-        guard let one, let other else { return true }
-        return try !columns(of: one, differingFrom: values(of: other)).isEmpty
-    }
-
-    /// Returns an image's columns, with values in canonical JSON; throws `fileDamaged` if the text is no image.
-    static func values(of image: String) throws(TidemarkError) -> [String: String] {
-        do throws(InvalidValue) { return try CanonicalJSON.columns(of: image) } catch {
-            throw TidemarkError.unreadable("A record of a conflict")
+extension RecordImage {
+    /// Reads an image of the bookkeeping, nil for none; throws `fileDamaged` if the text is no row.
+    init?(stored json: String?) throws(TidemarkError) {
+        guard let json else { return nil }
+        do throws(InvalidValue) { try self.init(json: json) } catch {
+            throw TidemarkError.unreadable("A record of the bookkeeping")
         }
     }
 
-    /// Returns the columns whose values in an image are others than in a row that has these columns.
-    static func columns(of image: String, differingFrom row: [String: String]) throws -> Set<String> {
-        Set(try values(of: image).filter { row[$0.key] != nil && row[$0.key] != $0.value }.keys)
+    /// Returns the values by column; throws if no column can hold one.
+    func databaseValues() throws(InvalidValue) -> [String: DatabaseValue] {
+        var values: [String: DatabaseValue] = [:]
+        for (column, json) in columns {
+            values[column] = try CanonicalJSON.value(of: String(decoding: json, as: UTF8.self))
+        }
+        return values
+    }
+}
+
+extension RecordChange {
+    /// Reads a change of the bookkeeping; throws `fileDamaged` if the text is no row.
+    init(stored json: String?, operation: String) throws(TidemarkError) {
+        let operation = TidemarkCore.Operation(rawValue: operation) ?? .update
+        do throws(InvalidValue) { try self.init(operation, json: json) } catch {
+            throw TidemarkError.unreadable("A change of the bookkeeping")
+        }
     }
 }
 

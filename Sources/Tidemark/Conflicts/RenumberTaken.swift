@@ -11,7 +11,7 @@ import TidemarkSQL
 /// sets that depend on them. An id that a program chose stays a conflict.
 ///
 /// The server takes the new change set for one whose author has seen the rows of now. So a change set that would
-/// overwrite unseen changes stays a conflict, too: ``UnseenRows``.
+/// overwrite changes that nobody here has seen stays a conflict, too.
 struct RenumberTaken {
     let db: Database
     let schema: SyncSchema
@@ -52,7 +52,7 @@ struct RenumberTaken {
                 && conflict.reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue }
             guard !taken.isEmpty || follows else { continue }
             // The verdict may be older than the rows: others have changed records and taken more ids since.
-            guard try !UnseenRows(db: db, schema: schema).wouldBeOverwritten(by: conflict.id),
+            guard try !overwritesUnseenRows(conflict.id),
                 let occupied = try occupiedRecords(conflict)
             else { continue }
             let isListed = { (record: Conflict.Record) in
@@ -82,6 +82,30 @@ struct RenumberTaken {
             return try DrawnIDs.wasDrawn(id, from: table, in: db)
         }
         return areDrawn ? taken : []
+    }
+
+    /// Whether a change meets a row other than its base, and no policy lets both stand; new records get free ids.
+    ///
+    /// Its records can have got new ids with a conflict before this one.
+    private func overwritesUnseenRows(_ conflict: String) throws -> Bool {
+        if planted(PlantedBug.remakesOverUnseenRows) { return false }
+        let rows = try Row.fetchAll(
+            db,
+            cached: """
+                SELECT tbl, key, operation, base, mine FROM tidemark_conflict_record
+                WHERE id = ? AND operation IN ('update', 'delete')
+                """, arguments: [conflict])
+        guard !rows.isEmpty else { return false }
+        let present = try PresentRecords(db: db, schema: schema)
+        return try rows.contains { row in
+            guard let table = try schema.byName[row.value("tbl")] else { return true }
+            let change = try RecordChange(stored: row.value("mine"), operation: row.value("operation"))
+            let base = try RecordImage(stored: row.value("base"))
+            let versions = try present.versions(of: row.value("key"), in: table)
+            // The base can be what a pending change set of this device makes of the record.
+            guard !ThreeWay(base: base, theirs: versions.here).isUntouched else { return false }
+            return ThreeWay(base: base, theirs: versions.server).isOverwritten(by: change, of: table.name, in: schema)
+        }
     }
 
     /// Returns new records whose drawn id a row has by now; nil if a program chose the key, so that a person decides.

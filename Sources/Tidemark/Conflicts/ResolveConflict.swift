@@ -137,7 +137,7 @@ package struct ResolveConflict {
             try db.execute(
                 cached: """
                     UPDATE tidemark_conflict_record AS parked
-                    SET base = (\(Images.current(decision.table, key: "?2")))
+                    SET base = (\(RowJSON.current(decision.table, key: "?2")))
                     WHERE tbl = ?1 AND key = ?2 AND id IN (SELECT value FROM json_each(?3))
                     """, arguments: [decision.table.name, decision.key, list])
         }

@@ -25,6 +25,11 @@ struct CurrentRows {
         return ["BLOB", "NUMERIC"].contains(column.affinity) ? "(\(text))" : "CAST((\(text)) AS \(column.affinity))"
     }
 
+    /// Returns a record's current values without the key, in canonical JSON; nil if the record does not exist.
+    func image(_ table: SyncedTable, key: String) throws -> RecordImage? {
+        try RecordImage(stored: String.fetchOne(db, cached: RowJSON.current(table, key: "?1"), arguments: [key]))
+    }
+
     /// Returns a record's current values without the key; nil if the record does not exist.
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
@@ -47,16 +52,11 @@ struct RecordChanges {
 
     /// Reads the changes of a parked record, none for nil; throws `fileDamaged` if the text is no row.
     init(json: String?) throws(TidemarkError) {
-        guard let json else { return }
-        do throws(InvalidValue) {
-            for (column, value) in try CanonicalJSON.columns(of: json) {
-                if let number = Delta.number(json: value) {
-                    deltas[column] = number
-                } else {
-                    values[column] = try CanonicalJSON.value(of: value)
-                }
-            }
-        } catch { throw TidemarkError.unreadable("A record of a conflict") }
+        let change = try RecordChange(stored: json, operation: Operation.update.rawValue)
+        deltas = change.sums
+        do throws(InvalidValue) { values = try change.values.databaseValues() } catch {
+            throw TidemarkError.unreadable("A record of a conflict")
+        }
     }
 
     /// Adds the deltas to a row; throws if it has no integer to add to, or a sum is too large.

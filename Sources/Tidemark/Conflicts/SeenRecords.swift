@@ -27,7 +27,7 @@ struct SeenRecords {
         // A file that has left its zone has no rows of the server.
         guard try DeviceFile(db).epoch != nil else { return }
         let bases = try Dictionary(
-            rows.map { (try name(of: $0), try $0.value("base") as String?) }, uniquingKeysWith: { $1 })
+            rows.map { (try name(of: $0), try RecordImage(stored: $0.value("base"))) }, uniquingKeysWith: { $1 })
         let present = try PresentRecords(db: db, schema: schema)
         var changed: [RecordName] = []
         for decision in decisions where !renumbered.contains(decision.name) {
@@ -47,14 +47,16 @@ struct SeenRecords {
         case .judged: return nil
         case .asParked:
             let parked = try rows.map { row in
-                let theirs: String? = try row.value("theirs")
+                let theirs = try RecordImage(stored: row.value("theirs"))
                 return (try name(of: row), PresentRecords.Versions(server: theirs, here: theirs))
             }
             return Dictionary(parked, uniquingKeysWith: { $1 })
         case .shown(let conflict):
-            let records = conflict.records.map { record in
+            let records = try conflict.records.map { record in
                 let here = record.here.map { $0 == Conflict.Record.missing ? nil : $0 } ?? record.theirs
-                return (record.name, PresentRecords.Versions(server: record.theirs, here: here))
+                let versions = try PresentRecords.Versions(
+                    server: RecordImage(stored: record.theirs), here: RecordImage(stored: here))
+                return (record.name, versions)
             }
             return Dictionary(records, uniquingKeysWith: { $1 })
         }
@@ -65,23 +67,57 @@ struct SeenRecords {
     }
 
     private func isOverUnseen(
-        _ decision: RecordDecision, over present: PresentRecords.Versions, shown: PresentRecords.Versions, base: String?
+        _ decision: RecordDecision, over present: PresentRecords.Versions, shown: PresentRecords.Versions,
+        base: RecordImage?
     ) throws -> Bool {
-        let unseen = UnseenRows(db: db, schema: schema)
         let change = decision.change
         // The author of the change has seen its base.
         let bases = base.map { [Optional($0)] } ?? []
-        if try PresentRecords.differ(present.here, present.server),
-            try unseen.isReplaced(present.here, by: change, whoSaw: bases + [shown.here, present.server])
+        if !ThreeWay(base: present.server, theirs: present.here).isUntouched,
+            ThreeWay.isReplaced(present.here, by: change, whoSaw: bases + [shown.here, present.server])
         {
             return true
         }
-        guard try unseen.isOverwritten(present.server, by: change, whoSaw: shown.server) else { return false }
-        if let base, try !unseen.isOverwritten(present.server, by: change, whoSaw: base) { return false }
-        guard try unseen.isOwnWork(present.server, of: decision.key, in: decision.table, since: shown.server) else {
+        let isOverwritten = { (seen: RecordImage?) in
+            ThreeWay(base: seen, theirs: present.server).isOverwritten(by: change, of: decision.table.name, in: schema)
+        }
+        guard isOverwritten(shown.server) else { return false }
+        if let base, !isOverwritten(base) { return false }
+        guard try isOwnWork(present.server, of: decision.key, in: decision.table, since: shown.server) else {
             return true
         }
-        return try unseen.isReplaced(present.server, by: change, whoSaw: bases + [shown.server])
+        return ThreeWay.isReplaced(present.server, by: change, whoSaw: bases + [shown.server])
+    }
+
+    /// Whether this device's own acknowledged change sets lead from the image `seen` to a present row.
+    ///
+    /// So a person decides about one conflict of a record after another, with a sync between them.
+    private func isOwnWork(_ present: RecordImage?, of key: String, in table: SyncedTable, since seen: RecordImage?)
+        throws -> Bool
+    {
+        let rows = try Row.fetchAll(
+            db,
+            cached: """
+                SELECT operation, before, attributes FROM tidemark_kept_record
+                WHERE tbl = ? AND key = ? ORDER BY number
+                """, arguments: [table.name, key])
+        var image = seen
+        var hasWork = false
+        for row in rows {
+            guard try ThreeWay(base: image, theirs: RecordImage(stored: row.value("before"))).isUntouched else {
+                continue
+            }
+            hasWork = true
+            let change = try RecordChange(stored: row.value("attributes"), operation: row.value("operation"))
+            // Somebody else's part may be in a sum.
+            guard change.sums.isEmpty else { return false }
+            switch change.operation {
+            case .delete: image = nil
+            case .create: image = change.values
+            case .update: image = image?.merged(change.values)
+            }
+        }
+        return hasWork && ThreeWay(base: image, theirs: present).isUntouched
     }
 
     private func takenAlong(_ decisions: [RecordDecision], besides named: Set<RecordName>) throws
@@ -135,10 +171,10 @@ extension RecordDecision {
     var name: RecordName { RecordName(table.name, RecordKey(json: key)) }
 
     /// A record that the decision creates again was updated or deleted by the parked change set.
-    fileprivate var change: UnseenRows.Change {
-        UnseenRows.Change(
-            table: table, key: key, operation: isRevival ? .update : operation,
-            values: values.filter { !sums.contains($0.key) }.mapValues { CanonicalJSON.text(of: $0) },
-            adds: !sums.isEmpty)
+    fileprivate var change: RecordChange {
+        let own = values.filter { !sums.contains($0.key) }.mapValues { Array(CanonicalJSON.text(of: $0).utf8) }
+        return RecordChange(
+            isRevival ? .update : operation, values: RecordImage(columns: own),
+            sums: Dictionary(uniqueKeysWithValues: sums.map { ($0, 0) }))
     }
 }

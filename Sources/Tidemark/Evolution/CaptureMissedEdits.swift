@@ -34,7 +34,7 @@ struct CaptureMissedEdits {
                 """
             guard column.affinity == "INTEGER" else { return (column.name, "tidemark_decode(\(expected))") }
             let delta = """
-                (SELECT tidemark_sum(\(Delta.number("(entry.attributes -> \(path))"))) \(entries) AND \(isDelta)
+                (SELECT tidemark_sum((entry.attributes -> \(path)) ->> '$."$add"') \(entries) AND \(isDelta)
                     AND entry.seq > coalesce((SELECT max(value_entry.seq)
                         FROM tidemark_outbox AS value_entry
                         WHERE value_entry.tbl = entry.tbl AND value_entry.key = entry.key

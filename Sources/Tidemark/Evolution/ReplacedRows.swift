@@ -148,38 +148,36 @@ struct ReplacedRows {
 
     /// Parks values of replaced rows that may be edits; in the tables `restored`, known edits go into their rows.
     func park(restored: Set<String>, now: String, newID: @escaping () -> UUID) throws -> [DeviceEvent] {
+        let uncaptured = UncapturedEdits(db: db, schema: schema, now: now, newID: newID)
         for (place, table) in schema.tables.enumerated() {
-            let known = "(kept.base -> cell.fullkey)"
-            let mine = "(kept.mine -> cell.fullkey)"
-            let isEdit = restored.contains(table.name) ? "\(known) IS NULL" : "\(known) IS NOT \(mine)"
-            let edits = { (condition: String) in
-                """
-                (SELECT json_group_object(cell.key, json(\(mine))) FROM json_each(kept.mine) AS cell WHERE \(condition))
-                """
+            let rows = try Row.fetchAll(
+                db,
+                cached: """
+                    SELECT key, mine, base, theirs FROM (\(comparedRows(table)))
+                    WHERE mine IS NOT NULL AND mine IS NOT theirs
+                    """)
+            for row in rows {
+                let key: String = try row.value("key")
+                let theirs: String? = try row.value("theirs")
+                guard let mine = try RecordImage(stored: row.value("mine")) else { continue }
+                let base = try RecordImage(stored: row.value("base"))
+                let images = ThreeWay(base: base, theirs: try RecordImage(stored: theirs))
+                var edits = images.edits(in: mine)
+                if theirs != nil {
+                    if restored.contains(table.name) { edits = edits.filter { base?.columns[$0] == nil } }
+                    guard !edits.isEmpty else { continue }
+                    try uncaptured.add(place, .update, key: key, base: nil, mine: mine.part(edits).json, theirs: theirs)
+                } else if let base, base.has(Set(mine.columns.keys)) {
+                    guard !edits.isEmpty else { continue }
+                    let seen = base.part(mine.columns.keys).json
+                    try uncaptured.add(place, .update, key: key, base: seen, mine: mine.part(edits).json, theirs: nil)
+                } else if !mine.columns.isEmpty {
+                    // Without the whole row at that revision, the deleted record may be made again of this one only.
+                    try uncaptured.add(place, .create, key: key, base: nil, mine: mine.json, theirs: nil)
+                }
             }
-            let theirs = "\(mine) IS NOT (kept.theirs -> cell.fullkey)"
-            // Without the whole row at that revision, the deleted record may be made again of this one only.
-            let isWhole = "NOT EXISTS (SELECT 1 FROM json_each(kept.mine) AS cell WHERE \(known) IS NULL)"
-            let base = "(SELECT json_group_object(cell.key, json(\(known))) FROM json_each(kept.mine) AS cell)"
-            try db.execute(
-                sql: """
-                    INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
-                    SELECT ?1, ?2, found.key, found.operation, found.base, found.edits, found.theirs
-                    FROM (
-                        SELECT kept.key, 'update' AS operation, NULL AS base, kept.theirs,
-                            \(edits("\(theirs) AND \(isEdit)")) AS edits
-                        FROM (\(comparedRows(table))) AS kept
-                        WHERE kept.mine IS NOT NULL AND kept.theirs IS NOT NULL AND kept.mine IS NOT kept.theirs
-                        UNION ALL
-                        SELECT kept.key, iif(\(isWhole), 'update', 'create'), iif(\(isWhole), \(base), NULL), NULL,
-                            iif(\(isWhole), \(edits("\(known) IS NOT \(mine)")), kept.mine)
-                        FROM (\(comparedRows(table))) AS kept
-                        WHERE kept.mine IS NOT NULL AND kept.theirs IS NULL
-                    ) AS found
-                    WHERE found.edits <> '{}'
-                    """, arguments: [place, table.name])
         }
-        return try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park().events
+        return try uncaptured.park().events
     }
 
     /// Returns the kept rows of a table, each with the row that the server has confirmed since.

@@ -4,13 +4,9 @@ import TidemarkSQL
 
 /// Judges pending changes whose bases belong to another history than the server's.
 ///
-/// A base is a revision of the old history and means nothing in the new one, so the device compares rows:
-///
-/// - The record is still as the server had confirmed it: the change overwrites nothing, and the device sends it again.
-/// - The record is already as this device wants it: nothing to do.
-/// - The change only adds to columns, and the server does not have it: the device sends it.
-/// - Anything else: another client changed it unseen. The device parks the change set as a conflict,
-///   with the current record.
+/// A base is a revision of the old history and means nothing in the new one, so the device compares rows by
+/// ``ThreeWay``: what overwrites nothing is sent again, what the record has already leaves the outbox, and anything
+/// else is parked as a conflict, with the current record.
 ///
 /// A deletion would also delete children that its author has not seen, because the server takes it for newer than
 /// they are. The device parks it, too.
@@ -34,16 +30,7 @@ struct JudgeAfterReset {
     func park() throws -> [DeviceEvent] {
         var reasons: [String: String] = [:]
         for table in schema.tables {
-            for row in try changedRecords(of: table) {
-                if try isDone(row, table) {
-                    try removeChanges(ofRecord: row.value("key"), in: table)
-                    continue
-                }
-                let id: String = try row.value("id")
-                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
-                let rule = try ConflictRule(rawValue: row.value("rule")) ?? .changed
-                reasons[id] = try "[\(reason(rule, table: table, key: row.value("key")).json)]"
-            }
+            for record in try changedRecords(of: table) { try judge(record, of: table, &reasons) }
         }
         try removeEmpty()
         for table in schema.tables {
@@ -69,26 +56,26 @@ struct JudgeAfterReset {
         Conflict.Reason(table: table.name, key: key, columns: [], rule: rule.rawValue, message: cause)
     }
 
-    /// Returns whether the record already has the result of all its pending changes.
-    private func isDone(_ row: Row, _ table: SyncedTable) throws -> Bool {
-        let changes = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT operation, attributes FROM tidemark_outbox
-                WHERE tbl = ? AND key = ? AND seq >= ? ORDER BY seq
-                """, arguments: try [table.name, row.value("key") as String, firstWaiting])
-        guard let last = changes.last else { return true }
-        let current: String? = try row.value("current")
-        if try last.value("operation") as String == Operation.delete.rawValue { return current == nil }
-        guard let current, try !changes.contains(where: { try $0.value("operation") as String == "delete" }) else {
-            return false
+    /// A record that differs from its base, with its pending changes in their order.
+    private struct Changed {
+        let key: String
+        let images: ThreeWay
+        var changes: [(id: String, isUnsent: Bool, change: RecordChange)] = []
+    }
+
+    private func judge(_ record: Changed, of table: SyncedTable, _ reasons: inout [String: String]) throws {
+        guard var whole = record.changes.first?.change else { return }
+        for later in record.changes.dropFirst() { whole.append(later.change) }
+        switch record.images.judge(whole) {
+        case .done: try removeChanges(ofRecord: record.key, in: table)
+        case .fits: break
+        case .conflict(let rule):
+            for (id, isUnsent, change) in record.changes where try reasons[id] == nil && Outbox.contains(id, in: db) {
+                let mayAdd = isUnsent || knowsVerdicts
+                if change.operation == .update, record.images.judge(change, mayAdd: mayAdd) == .fits { continue }
+                reasons[id] = "[\(reason(rule, table: table, key: record.key).json)]"
+            }
         }
-        let allAttributes = try changes.compactMap { try $0.value("attributes") as String? }
-        // Equal sums do not prove that this device's part is among them.
-        guard !allAttributes.contains(where: { $0.contains(Delta.prefix) }) else { return false }
-        var wanted = current
-        for attributes in allAttributes { wanted = try Images.merged(wanted, attributes, in: db) }
-        return wanted == current
     }
 
     private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
@@ -103,24 +90,32 @@ struct JudgeAfterReset {
         for id in empty { try Outbox.remove(id, in: db) }
     }
 
-    /// Returns the pending changes of records that differ from their confirmed version.
-    private func changedRecords(of table: SyncedTable) throws -> [Row] {
-        let current = Images.current(table, key: "base_row.key")
-        return try Row.fetchAll(
+    /// Returns the records that differ from their confirmed version.
+    private func changedRecords(of table: SyncedTable) throws -> [Changed] {
+        let current = RowJSON.current(table, key: "base_row.key")
+        let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT changeset.id, base_row.key, (\(current)) AS current,
-                    CASE WHEN base_row.image IS NULL THEN '\(ConflictRule.exists.rawValue)'
-                        WHEN EXISTS (\(current)) THEN '\(ConflictRule.changed.rawValue)'
-                        ELSE '\(ConflictRule.deleted.rawValue)' END AS rule
+                SELECT base_row.key, base_row.image, (\(current)) AS current, changeset.id,
+                    changeset.wire IS NULL AS isUnsent, pending.operation, pending.attributes
                 FROM tidemark_base AS base_row
                 JOIN tidemark_outbox AS pending ON pending.tbl = base_row.tbl AND pending.key = base_row.key
                 JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
                 WHERE base_row.tbl = ? AND base_row.image IS NOT (\(current)) AND changeset.seq >= ?
-                    AND NOT (pending.operation = 'update' AND (changeset.wire IS NULL OR ?)
-                        AND \(Delta.hasOnly("pending.attributes")) AND EXISTS (\(current)))
-                ORDER BY changeset.seq
-                """, arguments: [table.name, firstWaiting, knowsVerdicts])
+                ORDER BY base_row.key, changeset.seq
+                """, arguments: [table.name, firstWaiting])
+        var records: [Changed] = []
+        while let row = try rows.next() {
+            let key: String = try row.value("key")
+            if records.last.map({ !$0.key.utf8.elementsEqual(key.utf8) }) ?? true {
+                let images = try ThreeWay(
+                    base: RecordImage(stored: row.value("image")), theirs: RecordImage(stored: row.value("current")))
+                records.append(Changed(key: key, images: images))
+            }
+            let change = try RecordChange(stored: row.value("attributes"), operation: row.value("operation"))
+            records[records.count - 1].changes.append((try row.value("id"), try row.value("isUnsent"), change))
+        }
+        return records
     }
 
     /// Returns the pending deletions of records to which others refer now.
@@ -157,7 +152,7 @@ struct JudgeAfterReset {
             try db.execute(
                 sql: """
                     UPDATE tidemark_conflict_record
-                    SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
+                    SET theirs = (\(RowJSON.current(table, key: "tidemark_conflict_record.key")))
                     WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ? AND \(condition)
                     """, arguments: [list, table.name])
         }

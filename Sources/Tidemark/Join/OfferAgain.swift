@@ -6,14 +6,8 @@ import TidemarkSQL
 ///
 /// They go to the head of the outbox, in their order. New records get fresh temporary ids, because
 /// their permanent ids may belong to other records now; pending references follow. Then the device
-/// compares each change with the rows, after it has applied all earlier ones:
-///
-/// | change | the record is | outcome |
-/// | --- | --- | --- |
-/// | any | as the change leaves it | nothing to do |
-/// | update, deletion | as it was before the change | offered |
-/// | creation | absent | offered |
-/// | any | anything else | the device parks the change set as a conflict |
+/// compares each change with the rows by ``ThreeWay``, after it has applied all earlier ones. A change that fits is
+/// offered, one that is done leaves the outbox, and a conflict is parked.
 struct OfferAgain {
     let db: Database
     let schema: SyncSchema
@@ -125,8 +119,11 @@ struct OfferAgain {
         var reasons: [Conflict.Reason] = []
         for table in schema.tables {
             for row in try records(of: table, seq) {
-                switch try outcome(of: row) {
-                case .offered: try storeImage(row, table)
+                let images = try ThreeWay(
+                    base: RecordImage(stored: row.value("before")), theirs: RecordImage(stored: row.value("current")))
+                let change = try RecordChange(stored: row.value("attributes"), operation: row.value("operation"))
+                switch images.judge(change) {
+                case .fits: try storeImage(row, table)
                 case .done:
                     try db.execute(
                         sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
@@ -153,47 +150,10 @@ struct OfferAgain {
             db,
             sql: """
                 SELECT pending.key, pending.operation, pending.before, pending.attributes,
-                    (\(Images.current(table, key: "pending.key"))) AS current
+                    (\(RowJSON.current(table, key: "pending.key"))) AS current
                 FROM tidemark_outbox AS pending
                 WHERE pending.seq = ? AND pending.tbl = ?
                 """, arguments: [seq, table.name])
-    }
-
-    private enum Outcome {
-        case offered, done
-        case conflict(ConflictRule)
-    }
-
-    private func outcome(of row: Row) throws -> Outcome {
-        let before = try row.value("before") as String?
-        let current = try row.value("current") as String?
-        let attributes: String = try row.value("attributes") ?? "{}"
-        switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
-        case .create:
-            guard let current else { return .offered }
-            return try isDone(attributes, current) ? .done : .conflict(.exists)
-        case .delete:
-            guard let current else { return .done }
-            return try isAsBefore(current, before) ? .offered : .conflict(.changed)
-        case .update, nil:
-            guard let current else { return .conflict(.deleted) }
-            if try isDone(attributes, current) { return .done }
-            // Columns that the file has lost cannot be compared.
-            let fits = try Images.covers(current, attributes, in: db)
-            return try fits && isAsBefore(current, before) ? .offered : .conflict(.changed)
-        }
-    }
-
-    private func isDone(_ attributes: String, _ current: String) throws -> Bool {
-        // Equal sums do not prove that this device's part is among them.
-        guard !attributes.contains(Delta.prefix), try Images.covers(current, attributes, in: db) else { return false }
-        return try Images.merged(current, attributes, in: db) == current
-    }
-
-    /// Returns whether a record is as before a change, in the columns that it had then.
-    private func isAsBefore(_ current: String, _ before: String?) throws -> Bool {
-        guard let before else { return false }
-        return try Images.merged(current, before, in: db) == current
     }
 
     private func reason(_ rule: ConflictRule, table: SyncedTable, key: String) -> Conflict.Reason {

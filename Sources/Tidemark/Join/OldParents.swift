@@ -32,7 +32,7 @@ struct OldParents {
                 }
             }
             guard !references.isEmpty else { continue }
-            let current = Images.current(parent, key: "reference.id")
+            let current = RowJSON.current(parent, key: "reference.id")
             try db.execute(
                 sql: """
                     INSERT OR IGNORE INTO temp.tidemark_old_parent
@@ -57,7 +57,7 @@ struct OldParents {
             """
         }
         guard parent.keyKind == .integer, !references.isEmpty else { return [] }
-        let current = Images.current(parent, key: "old_parent.key")
+        let current = RowJSON.current(parent, key: "old_parent.key")
         return try Row.fetchAll(
             db,
             sql: """

@@ -76,11 +76,9 @@ struct RescueOutbox {
             try db.execute(sql: "UPDATE tidemark_device SET epoch = ?", arguments: [epoch])
             return lost
         }
-        try DeviceFile.whileApplying(db) {
-            let pending = PendingChanges(db: db, schema: file.schema)
-            try pending.refreshBase()
-            try pending.replay()
-        }
+        let round = RoundContext(db: db, file: file, boundaries: [], limits: limits, now: now, newID: newID)
+        // The file is new and has no conflict but those that it takes over.
+        _ = try round.rebase(.confirmed) { [] }
         return lost
     }
 

@@ -126,12 +126,14 @@ package struct TakeSnapshot {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
             var outcome = RebuiltComparison.outdated
             try Transaction.withoutForeignKeys(db) {
-                let file = try capturing.begin()
+                let round = try context()
+                let file = round.file
+                try round.drain()
                 guard header.since == nil, header.epoch == file.epoch, header.revision >= file.revision,
                     header.schema == file.served, file.lack != .rows
                 else { return }
                 if header.revision == file.revision {
-                    outcome = .compared(try capturing.compare(file, with: .snapshot))
+                    outcome = .compared(try CaptureRebuilt(round: round).compare(with: .snapshot))
                 } else if try CompareRebuilt.keepRows(of: file, in: db) {
                     // Later answers overwrite the values that they bring once more.
                     if file.lack == .columns {
@@ -147,21 +149,22 @@ package struct TakeSnapshot {
 
     // MARK: Steps
 
-    private var capturing: CaptureRebuilt { CaptureRebuilt(db: db, boundaries: boundaries, now: now, newID: newID) }
+    private func context() throws -> RoundContext {
+        try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
+    }
 
     /// Applies a delta; the device requests one only while its rows are those of its revision.
     private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> ApplyResult {
         guard recall?.isAboutOther != true, trust == .confirmed, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
-        let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
-        return try TakeDelta(round: round, header: header, since: since, recall: recall).take()
+        return try TakeDelta(round: context(), header: header, since: since, recall: recall).take()
     }
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> ApplyResult {
         try refuseOtherHistory(header)
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: header.schema)
-        let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
+        let round = try context()
         let file = round.file
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
@@ -173,11 +176,11 @@ package struct TakeSnapshot {
         {
             return ApplyResult(revision: file.revision, outcome: .needsHistories)
         }
-        var events = try parkRebuilt(file, othersMayHaveDeleted: othersMayHaveDeleted)
+        var events = try parkRebuilt(round, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
         let hasEdits = try hasUncapturedEdits(file)
         let isSound = try !hasEdits || isOwnFileSound()
-        events += try round.rebase(replacesAll: true) {
+        events += try round.rebase(.replaced) {
             var events: [DeviceEvent] = []
             let parents = try OldParents(of: schema, in: db)
             if hasEdits { try round.uncaptured.keepAllRows() }
@@ -228,7 +231,8 @@ package struct TakeSnapshot {
             ).park()
     }
 
-    private func parkRebuilt(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
+    private func parkRebuilt(_ round: RoundContext, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
+        let file = round.file
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             events += try ReplacedRows(db: db, schema: file.schema).park(
@@ -239,7 +243,7 @@ package struct TakeSnapshot {
             try comparison.restoreRowids()
             try comparison.park(othersMayHaveDeleted: othersMayHaveDeleted)
         }
-        try capturing.drainFound(file)
+        try round.drainFound()
         try runPlanted(PlantedBug.dropsOutboxOnSnapshot, in: db)
         return events
     }

@@ -121,38 +121,34 @@ struct RepairRows {
         }
         return try records.sorted(by: isBefore).compactMap { row in
             let table = schema.tables[row.table]
-            let mine = try String.fetchOne(
-                db,
-                cached: """
-                    SELECT \(RowJSON.image(table, prefix: "own_row.")) FROM main.\(SQLText.name(table.name)) AS own_row
-                    WHERE \(KeySQL.match(table, key: "?1", alias: "own_row."))
-                    """, arguments: [row.key])
-            let theirs = row.operation == .delete ? nil : try rows.changeSet.image(of: row, in: rows.reader)
-            let columns = try columns(mine, theirs)
+            let mine = try CurrentRows(db: db).image(table, key: row.key)
+            let theirs = row.operation == .delete ? nil : try image(of: row, in: rows)
+            let columns = theirs.flatMap { mine?.columns(differingFrom: $0) } ?? []
             let difference: Verification.Record.Difference =
                 row.operation == .delete ? .surplus : mine == nil ? .missing : .changed
             // A range also contains equal rows.
             guard difference != .changed || !columns.isEmpty else { return nil }
-            let record = Verification.Record(
-                table: table.name, key: row.key, difference: difference,
-                columns: difference == .changed ? columns : [])
-            if suspicion.isEdit(difference) { try round.uncaptured.add(record, mine: mine, theirs: theirs) }
-            return record
+            if suspicion.isEdit(difference) {
+                let operation: TidemarkCore.Operation =
+                    theirs == nil ? .create : mine == nil ? .delete : .update
+                let edits = operation == .update ? mine?.part(columns) : mine
+                let base = theirs?.json
+                try round.uncaptured.add(
+                    row.table, operation, key: row.key, base: base, mine: edits?.json, theirs: base)
+            }
+            return Verification.Record(
+                table: table.name, key: row.key, difference: difference, columns: columns.sorted())
         }
     }
 
-    /// Returns the members in which two JSON objects differ.
-    private func columns(_ mine: String?, _ theirs: String?) throws -> [String] {
-        guard let mine, let theirs else { return [] }
-        return try String.fetchAll(
-            db,
-            cached: """
-                SELECT mine.key
-                FROM json_each(?) AS mine
-                JOIN json_each(?) AS theirs ON theirs.key = mine.key
-                WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
-                ORDER BY mine.key
-                """, arguments: [mine, theirs])
+    /// Returns the server's values of a row in the columns of this file.
+    private func image(of record: ChangeSet.Record, in rows: PendingChangeSet) throws -> RecordImage {
+        let columns = schema.tables[record.table].columns
+        var image = RecordImage(columns: [:])
+        for (place, column) in rows.columns(of: record) where column.place < columns.count {
+            image.columns[columns[column.place].name] = try rows.value(at: place).canonicalJSON
+        }
+        return RecordImage(columns: image.columns)
     }
 
     private func write(_ surplus: PendingChangeSet, _ rows: PendingChangeSet) throws {

@@ -81,14 +81,10 @@ package struct RowComparison: Sendable {
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries, now: now, newID: newID)
-            if openRanges == nil, replaces {
-                // Only this device has unsent rows, so they must not be replaced.
-                try UnsentRows(db: db, schema: file.schema).captureAgain()
-                try DrainCapture(db: db, schema: file.schema).drain(
-                    boundaries: [], now: now, newID: newID)
-            }
+            let round = RoundContext(
+                db: db, file: file, boundaries: boundaries, limits: limits, now: now, newID: newID)
+            // Only this device has unsent rows, so they must not be replaced.
+            if openRanges == nil, replaces { try round.drainWithUnsentRows() } else { try round.drain() }
             let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
             if openRanges == nil, replaces { suspicion = try suspect(ranges ?? [], file, in: db) }
             question = try ranges.map { try self.question($0, file) }
@@ -147,24 +143,22 @@ package struct RowComparison: Sendable {
         try Transaction.withoutForeignKeys(db) {
             next = start
             let file = try DeviceFile(db)
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries, now: now, newID: newID)
+            let round = RoundContext(
+                db: db, file: file, boundaries: boundaries, limits: limits, now: now, newID: newID)
+            try round.drain()
             let answer = try ComparisonAnswer(body, to: question, file: file, in: db)
             guard answer.revision == question.revision, file.revision == question.revision else {
                 footing = .behind
                 return
             }
-            events = try next.apply(answer, question: question, rows: repair(file, in: db, now: now, newID: newID))
+            events = try next.apply(
+                answer, question: question,
+                rows: RepairRows(
+                    round: round, hasOtherHistory: hasOtherHistory, suspicion: suspicion))
             if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: now) }
         }
         self = next
         return (events, footing)
-    }
-
-    private func repair(_ file: DeviceFile, in db: Database, now: Date, newID: @escaping () -> UUID) -> RepairRows {
-        let round = RoundContext(
-            db: db, file: file, boundaries: [], limits: limits, now: now, newID: newID)
-        return RepairRows(round: round, hasOtherHistory: hasOtherHistory, suspicion: suspicion)
     }
 
     private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws

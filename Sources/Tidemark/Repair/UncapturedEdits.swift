@@ -65,103 +65,41 @@ struct UncapturedEdits {
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         let columns = table.valueColumns.map(\.name).filter { !unserved.contains($0) }
         guard !columns.isEmpty else { return }
-        let name = SQLText.literal(table.name)
-        let entry = "tidemark_outbox AS entry WHERE entry.tbl = \(name) AND entry.key = pending_row.key"
         // Nearly every row equals its base with the last pending change, and needs no look at its columns. A
         // patch leaves out NULL, so a row with a new NULL is looked at.
-        let expected = """
-            SELECT iif(pending_row.image IS NULL, entry.attributes, json_patch(pending_row.image, entry.attributes))
-            FROM \(entry)
-            ORDER BY entry.seq DESC
-            LIMIT 1
-            """
-        try db.execute(
-            cached: """
-                INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
-                SELECT ?, \(name), pending_row.key, 'update', pending_row.image,
-                    json_group_object(cell.key, json(pending_row.own -> cell.fullkey)), pending_row.image
-                FROM (
-                    SELECT base.key, base.image, \(RowJSON.object(columns, prefix: "app_row.")) AS own
-                    FROM tidemark_base AS base
-                    JOIN main.\(SQLText.name(table.name)) AS app_row
-                        ON \(KeySQL.match(table, key: "base.key", alias: "app_row."))
-                    WHERE base.tbl = \(name)
-                ) AS pending_row
-                JOIN json_each(pending_row.own) AS cell
-                WHERE pending_row.own IS NOT (\(expected))
-                    AND (pending_row.own -> cell.fullkey) IS NOT (pending_row.image -> cell.fullkey)
-                    AND NOT EXISTS (
-                        SELECT 1 FROM \(entry)
-                            AND (entry.attributes -> cell.fullkey) IS (pending_row.own -> cell.fullkey))
-                    AND NOT \(isPendingSum(table))
-                    AND CASE WHEN pending_row.image IS NULL
-                        THEN EXISTS (
-                            SELECT 1 FROM \(entry) AND json_type(entry.attributes, cell.fullkey) IS NOT NULL)
-                        ELSE json_type(pending_row.image, cell.fullkey) IS NOT NULL END
-                GROUP BY pending_row.key
-                """, arguments: [place])
-    }
-
-    /// The condition under which a value is the sum of an integer and pending deltas.
-    ///
-    /// Mostly all deltas are in the row, or those up to one, or all but one that does not fit. Otherwise any of the
-    /// pending changes may not fit: ``isPartialSum(_:)``.
-    private func isPendingSum(_ table: SyncedTable) -> String {
-        let columns = schema.addingColumns(of: table.name)
-        guard !columns.isEmpty else { return "false" }
-        let isPending = "tbl = \(SQLText.literal(table.name)) AND key = pending_row.key"
-        let value = { (entry: String) in "json_extract(\(entry).attributes, cell.fullkey || '.\"$add\"')" }
-        let plain = "tidemark_outbox WHERE \(isPending) AND json_type(attributes, cell.fullkey) = 'integer'"
-        let start = """
-            coalesce(
-                (SELECT attributes ->> cell.fullkey FROM \(plain) ORDER BY seq DESC LIMIT 1),
-                pending_row.image ->> cell.fullkey)
-            """
-        let sum = { (condition: String) in
-            """
-            (SELECT sum(\(value("added"))) FROM tidemark_outbox AS added
-                WHERE \(isPending) AND added.seq > coalesce((SELECT max(seq) FROM \(plain)), \(Int64.min + 1)) AND \(condition))
-            """
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT key, image, own
+                    FROM (
+                        SELECT base.key, base.image, \(RowJSON.object(columns, prefix: "app_row.")) AS own
+                        FROM tidemark_base AS base
+                        JOIN main.\(SQLText.name(table.name)) AS app_row
+                            ON \(KeySQL.match(table, key: "base.key", alias: "app_row."))
+                        WHERE base.tbl = ?1
+                    ) AS pending_row
+                    WHERE own IS NOT (
+                        SELECT iif(image IS NULL, entry.attributes, json_patch(image, entry.attributes))
+                        FROM tidemark_outbox AS entry
+                        WHERE entry.tbl = ?1 AND entry.key = pending_row.key
+                        ORDER BY entry.seq DESC
+                        LIMIT 1)
+                    """), arguments: [table.name])
+        while let row = try rows.next() {
+            let key: String = try row.value("key")
+            let base: String? = try row.value("image")
+            guard let own = try RecordImage(stored: row.value("own")) else { continue }
+            let edits = try own.columnsNotExplained(by: RecordImage(stored: base), pendingChanges(of: key, in: table))
+            guard !edits.isEmpty else { continue }
+            try add(place, .update, key: key, base: base, mine: own.part(edits).json, theirs: base)
         }
-        return """
-            (cell.key IN (\(columns.sorted().map { SQLText.literal(WireName.member(column: $0)) }.joined(separator: ", ")))
-                AND json_type(pending_row.own, cell.fullkey) = 'integer'
-                AND (EXISTS (
-                    SELECT 1 FROM tidemark_outbox AS delta
-                    WHERE \(isPending) AND \(value("delta")) IS NOT NULL
-                        AND (pending_row.own ->> cell.fullkey) - \(start) IN (
-                            \(sum("added.seq <= delta.seq")), coalesce(\(sum("added.seq <> delta.seq")), 0)))
-                    OR \(isPartialSum(isPending, value: value("tidemark_outbox")))))
-            """
     }
 
-    /// The most sums that a search looks at; a value that it has not found by then is parked.
-    private static let sumsMax = 10_000
-
-    /// The condition that a value is the confirmed one with some of the pending changes, in their order.
-    private func isPartialSum(_ isPending: String, value: String) -> String {
-        """
-        EXISTS (
-            WITH RECURSIVE part (place, is_delta, value) AS MATERIALIZED (
-                SELECT row_number() OVER (ORDER BY seq), \(value) IS NOT NULL,
-                    coalesce(\(value), attributes ->> cell.fullkey)
-                FROM tidemark_outbox
-                WHERE \(isPending) AND json_type(attributes, cell.fullkey) IS NOT NULL
-            ), reached (place, value) AS (
-                SELECT 0, pending_row.image ->> cell.fullkey
-                UNION
-                SELECT part.place, CASE
-                    WHEN NOT fit.fits THEN reached.value
-                    WHEN part.is_delta THEN reached.value + part.value
-                    ELSE part.value END
-                FROM reached
-                JOIN part ON part.place = reached.place + 1
-                JOIN (SELECT 0 AS fits UNION ALL SELECT 1) AS fit
-                ORDER BY 1 DESC
-                LIMIT \(Self.sumsMax)
-            )
-            SELECT 1 FROM reached WHERE reached.value = pending_row.own ->> cell.fullkey)
-        """
+    private func pendingChanges(of key: String, in table: SyncedTable) throws -> [RecordChange] {
+        try Row.fetchAll(
+            db, cached: "SELECT operation, attributes FROM tidemark_outbox WHERE tbl = ? AND key = ? ORDER BY seq",
+            arguments: [table.name, key]
+        ).map { try RecordChange(stored: $0.value("attributes"), operation: $0.value("operation")) }
     }
 
     private func findDeletionsOverPending(_ table: SyncedTable, _ place: Int) throws {
@@ -248,7 +186,7 @@ struct UncapturedEdits {
                             SELECT present.*, theirs IS NULL OR coalesce(operation = 'create', ?4) AS isNew
                             FROM (
                                 SELECT previous.tbl, previous.key, previous.image, previous.operation,
-                                    (\(Images.current(table, key: "previous.key"))) AS theirs
+                                    (\(RowJSON.current(table, key: "previous.key"))) AS theirs
                                 FROM temp.tidemark_previous AS previous
                                 WHERE previous.tbl = ?2
                             ) AS present
@@ -287,27 +225,15 @@ struct UncapturedEdits {
 
     // MARK: Parking
 
-    /// Adds a record that a repair is about to replace; `columns` are the differing ones.
-    func add(_ record: Verification.Record, mine: String?, theirs: String?) throws {
-        let operation: TidemarkCore.Operation
-        switch record.difference {
-        case .changed: operation = .update
-        case .missing: operation = .delete
-        case .surplus: operation = .create
-        case .unsent: return
-        }
-        let columns = "[" + record.columns.map(JSONText.quote).joined(separator: ",") + "]"
-        try db.cachedStatement(
-            sql: """
+    /// Adds an edit of a record that the server's row is about to replace; `place` is that of its table.
+    func add(
+        _ place: Int, _ operation: TidemarkCore.Operation, key: String, base: String?, mine: String?, theirs: String?
+    ) throws {
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
-                SELECT ?1, ?2, ?3, ?4, ?6, iif(?4 <> 'update', ?5, (
-                    SELECT json_group_object(cell.key, json(?5 -> cell.fullkey)) FROM json_each(?5) AS cell
-                    WHERE cell.key IN (SELECT value FROM json_each(?7)))), ?6
-                """
-        ).execute(arguments: [
-            schema.tables.firstIndex { $0.name == record.table } ?? 0, record.table, record.key, operation.rawValue,
-            operation == .delete ? nil : mine, operation == .create ? nil : theirs, columns,
-        ])
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """, arguments: [place, schema.tables[place].name, key, operation.rawValue, base, mine, theirs])
     }
 
     /// Moves the found records to conflicts, at most ``recordsMax`` to one, parents first; returns the last one.

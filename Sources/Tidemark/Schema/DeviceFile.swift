@@ -128,10 +128,11 @@ package struct DeviceFile: Sendable {
             fix: "Sign in as its user, or use a file of your own.")
     }
 
-    /// Runs `body` with capture switched off, because it writes the server's rows, not edits.
+    /// Runs `body` with capture switched off, because it writes the server's rows, not edits; it may be nested.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
         if !planted(PlantedBug.capturesWhatItApplies) {
-            try db.execute(cached: "UPDATE tidemark_state SET applying = 1")
+            try db.execute(cached: "UPDATE tidemark_state SET applying = 1 WHERE applying <> 1")
+            guard db.changesCount > 0 else { return try body() }
         }
         let result = try body()
         try CaptureTables.forgetNotes(in: db)

@@ -10,7 +10,7 @@ final class Listening: Sendable {
     private let database: any DatabaseWriter
     private let transport: any Transport
     private let commits: CommitObserver
-    private let pace = Mutex(ListeningPace())
+    private let pace = Mutex(Pace.listening)
 
     init(_ database: any DatabaseWriter, _ transport: any Transport, waking commits: CommitObserver) {
         self.database = database
@@ -21,16 +21,18 @@ final class Listening: Sendable {
     func run() async {
         while !Task.isCancelled {
             var isWithoutAccess = false
+            var seconds: Int?
             do {
                 let (file, revision) = try await database.read { (try DeviceFile($0), try ZoneRevision(knownIn: $0)) }
                 try await transport.listen(zone: file.zone, device: file.device, from: revision) { receive($0) }
             } catch {
                 let refusal = error as? TidemarkError
                 isWithoutAccess = refusal.map(Self.endsAccess) ?? false
-                let seconds = isWithoutAccess ? Self.accessSeconds : refusal?.retryAfterSeconds
-                pace.withLock { $0.recordRefusal(retryAfterSeconds: seconds) }
+                seconds = isWithoutAccess ? Self.accessSeconds : refusal?.retryAfterSeconds
             }
-            let pause = pace.withLock { $0.nextPause(jitter: Pace.systemJitter()) }
+            let pause = pace.withLock { [seconds] in
+                $0.pauseAfterConnection(retryAfterSeconds: seconds, jitter: Pace.systemJitter())
+            }
             do { try await rest(pause, isWithoutAccess: isWithoutAccess) } catch { return }
         }
     }

@@ -349,7 +349,14 @@ extension SyncRound {
         }
         guard try nextQuestion(file, in: db) == nil else { return [] }
         try tell(.comparedRebuilt)
-        return try CaptureRebuilt(db: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
-            .compareKept()
+        var events: [DeviceEvent] = []
+        try Transaction.withoutForeignKeys(db) {
+            let round = try RoundContext(
+                db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            try round.drain()
+            events = try CaptureRebuilt(round: round).compare(with: .keptRows)
+            try CompareRebuilt.forgetRows(of: round.file, in: db)
+        }
+        return events
     }
 }

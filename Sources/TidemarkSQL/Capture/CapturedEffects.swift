@@ -263,7 +263,7 @@ extension CapturedEffects {
     /// app, the captured rows may lack columns until the file is fitted to it, and so do the records then. `image` is
     /// canonical JSON without the key; nil if the record did not exist.
     package static func readFirstStates(
-        of table: SyncedTable, in db: Database, _ body: (_ key: String, _ image: String?) -> Void
+        of table: SyncedTable, in db: Database, _ body: (_ key: String, _ image: String?) throws -> Void
     ) throws {
         let captured = try String.fetchSet(
             db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [CaptureTables.shadow(table)])
@@ -271,7 +271,7 @@ extension CapturedEffects {
         let columns = table.columns.filter { captured.contains("old_\($0.name)") }
         let schema = SyncSchema(tables: [table.with(columns: columns, references: [])])
         try CapturedEffects(db, schema: schema).read(0, count: .max) { effect in
-            body(effect.key, effect.before.map(schema.layouts[0].object))
+            try body(effect.key, effect.before.map(schema.layouts[0].object))
         }
     }
 }

@@ -23,20 +23,6 @@ extension CanonicalJSON {
         return Dictionary(uniqueKeysWithValues: zip(names, values))
     }
 
-    /// Returns an object's members as JSON without white space, by their columns; throws if the text is no object.
-    package static func columns(of object: String) throws(InvalidValue) -> [String: String] {
-        var columns: [String: String] = [:]
-        try reading(object) { (reader) throws(TidemarkError) in
-            try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
-                let name = WireName.name(of: reader.text(of: name))
-                let value = try reader.skip(unchecked: true)
-                columns[name] = String(decoding: JSONParts.compact(reader.bytes[value]), as: UTF8.self)
-            }
-        } take: { (_, _) throws(InvalidValue) in
-        }
-        return columns
-    }
-
     package static func value(of json: String) throws(InvalidValue) -> DatabaseValue {
         try Value(json: json).databaseValue
     }

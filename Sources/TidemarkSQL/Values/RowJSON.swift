@@ -23,6 +23,15 @@ package enum RowJSON {
         }
     }
 
+    /// Returns SQL that selects the record with a key as a JSON object of its columns except the key.
+    package static func current(_ table: SyncedTable, key: String) -> String {
+        """
+        SELECT \(object(table.valueColumns.map(\.name), prefix: "current_row."))
+        FROM main.\(SQLText.name(table.name)) AS current_row
+        WHERE \(KeySQL.match(table, key: key, alias: "current_row."))
+        """
+    }
+
     /// Returns the SQL of a row's hashed form: columns except the key by name, as two sides may have other orders.
     package static func image(_ table: SyncedTable, prefix: String = "") -> String {
         object(hashedColumns(table), prefix: prefix)

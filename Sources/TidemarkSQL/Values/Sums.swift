@@ -1,6 +1,12 @@
 import GRDB
 import GRDBSQLite
 
+/// A delta: `{"$add":n}` in place of a column's value adds `n` to it.
+package enum Delta {
+    /// The reason why a table refuses a delta, in words.
+    package static let failure = "adding gives no integer that fits"
+}
+
 /// The SQL functions that add deltas, without a silent overflow.
 ///
 /// | function | result |
