@@ -72,10 +72,8 @@ struct PresentRecords {
                 }
                 conflicts[index].records[place].theirs = present.server?.json
                 let names = Set(table.columns.map(\.name))
-                conflicts[index].records[place].missingColumns =
-                    (mine?.columns.keys).map {
-                        $0.filter { !names.contains($0) }.sorted()
-                    } ?? []
+                let missing = mine.map { $0.columns.keys.filter { !names.contains($0) }.sorted() }
+                conflicts[index].records[place].missingColumns = missing ?? []
                 // The base can be what a decision before this one has left.
                 guard !isLike(present.here, present.server), base == nil || !isLike(present.here, base) else {
                     continue

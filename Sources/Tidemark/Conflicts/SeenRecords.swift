@@ -173,6 +173,7 @@ extension RecordDecision {
     /// A record that the decision creates again was updated or deleted by the parked change set.
     fileprivate var change: RecordChange {
         let own = values.filter { !sums.contains($0.key) }.mapValues { Array(CanonicalJSON.text(of: $0).utf8) }
+        // The numbers are in the values by now; that there are sums decides.
         return RecordChange(
             isRevival ? .update : operation, values: RecordImage(columns: own),
             sums: Dictionary(uniqueKeysWithValues: sums.map { ($0, 0) }))

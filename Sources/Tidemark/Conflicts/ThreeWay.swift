@@ -3,9 +3,10 @@ import TidemarkSQL
 
 /// A record as its author saw it, and as it is now: two of the three images by which a change is judged.
 ///
-/// This is the device's only comparison of records. The server judges changes by its log, which names the unseen
-/// changes; a device has only images. Values are compared by type and bytes, and in the columns that both images have,
-/// because a migration can have added or dropped others since.
+/// The server judges changes by its log, which names the unseen changes; a device has only images. Values are compared
+/// by type and bytes, and in the columns that both images have, because a migration can have added or dropped others
+/// since. Whole tables, which a migration has rebuilt or given a column, are compared in SQL (``CompareRebuilt``,
+/// ``TakeColumns``).
 ///
 /// ``judge(_:mayAdd:)`` asks for one verdict, without policies, on a change whose history is in doubt:
 ///
@@ -25,18 +26,13 @@ import TidemarkSQL
 ///
 /// An update of a column that the record lacks is a conflict. Equal sums do not prove that the change's own part is
 /// among them, so a change that adds is never done.
-struct ThreeWay: Hashable, Sendable {
+struct ThreeWay: Sendable {
     /// The record as the author of the change saw it; nil if it did not exist.
     let base: RecordImage?
     /// The record as it is now; nil if it does not exist.
     let theirs: RecordImage?
 
-    init(base: RecordImage?, theirs: RecordImage?) {
-        self.base = base
-        self.theirs = theirs
-    }
-
-    enum Verdict: Hashable, Sendable {
+    enum Verdict: Equatable, Sendable {
         /// The record has the result of the change already.
         case done
         /// The change overwrites nothing that its author has not seen.
@@ -116,7 +112,7 @@ struct ThreeWay: Hashable, Sendable {
 }
 
 /// A record's columns with their values in canonical JSON: a row, or a part of one.
-struct RecordImage: Hashable, Sendable {
+struct RecordImage: Equatable, Sendable {
     /// The values by column, as bytes: texts are equal by Unicode where their bytes differ.
     var columns: [String: [UInt8]]
     /// The columns in the order of the text from which they come.
@@ -129,8 +125,6 @@ struct RecordImage: Hashable, Sendable {
 
     /// Two images are equal if their values are; their order is for a reader.
     static func == (one: RecordImage, other: RecordImage) -> Bool { one.columns == other.columns }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(columns) }
 
     /// Reads an object of members; throws if the text is none.
     init(json: String) throws(InvalidValue) {
@@ -188,7 +182,7 @@ struct RecordImage: Hashable, Sendable {
 }
 
 /// A change to one record, as an outbox or a conflict has it.
-struct RecordChange: Hashable, Sendable {
+struct RecordChange: Equatable, Sendable {
     var operation: TidemarkCore.Operation
     /// The columns that it sets.
     var values: RecordImage

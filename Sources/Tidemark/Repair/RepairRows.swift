@@ -144,11 +144,11 @@ struct RepairRows {
     /// Returns the server's values of a row in the columns of this file.
     private func image(of record: ChangeSet.Record, in rows: PendingChangeSet) throws -> RecordImage {
         let columns = schema.tables[record.table].columns
-        var image = RecordImage(columns: [:])
+        var values: [String: [UInt8]] = [:]
         for (place, column) in rows.columns(of: record) where column.place < columns.count {
-            image.columns[columns[column.place].name] = try rows.value(at: place).canonicalJSON
+            values[columns[column.place].name] = try rows.value(at: place).canonicalJSON
         }
-        return RecordImage(columns: image.columns)
+        return RecordImage(columns: values)
     }
 
     private func write(_ surplus: PendingChangeSet, _ rows: PendingChangeSet) throws {
