@@ -69,6 +69,8 @@ struct RoundContext {
         case confirmed
         /// The confirmed rows with the pending edits on top, and `take` replaces all of them.
         case replaced
+        /// As edited, but a migration has lost the row numbers that the pending edits name; the edits stay in the rows.
+        case unmatched
     }
 
     /// The confirmed versions of the records with pending edits, after `take`.
@@ -81,8 +83,8 @@ struct RoundContext {
 
     /// Takes the pending edits out of the rows, has `take` bring the server's rows, and puts the edits on top again.
     ///
-    /// Answers, deltas, repairs, snapshots, rescues and comparisons of rebuilt tables enter a file here; a join and a
-    /// migration write the zone's rows by themselves. The caller has drained, and runs it in a transaction without
+    /// Answers, deltas, repairs, snapshots, rescues, migrations and comparisons of rebuilt tables enter a file here; a
+    /// join of a file without rows writes them by itself. The caller has drained, and runs it in a transaction without
     /// foreign keys: the server has judged the references, and a cascade here would delete records that nobody names.
     /// `take` settles the verdicts and judges the edits while the tables hold exactly the server's rows. An edit that
     /// no longer fits stays in the outbox without a replay.
@@ -92,14 +94,24 @@ struct RoundContext {
         try DeviceFile.whileApplying(db) {
             let ownColumns = UnservedColumns(db: db, schema: schema)
             try ownColumns.save(all: rows == .replaced)
-            var events = rows == .confirmed ? [] : try uncaptured.parkOverPending()
-            if rows == .edited { try pending.rewind() }
+            var events: [DeviceEvent] = []
+            switch rows {
+            case .edited:
+                events = try uncaptured.parkOverPending()
+                try pending.rewind()
+            case .replaced: events = try uncaptured.parkOverPending()
+            case .confirmed, .unmatched: break
+            }
             events += try take()
             switch bases {
-            case .rows: try pending.refreshBase()
-            case .bookkeeping: try pending.rewind()
+            case _ where rows == .unmatched: break
+            case .rows:
+                try pending.refreshBase()
+                try pending.replay()
+            case .bookkeeping:
+                try pending.rewind()
+                try pending.replay()
             }
-            try pending.replay()
             try ownColumns.restore()
             try OwnReferences(db: db, schema: schema).settle()
             return events

@@ -64,8 +64,8 @@ struct AdoptTables {
 
     // MARK: Rows
 
-    /// Writes the zone's records, and captures all other rows as creations of this device.
-    func adopt(_ table: SyncedTable) throws {
+    /// Captures the rows that the zone lacks as creations of this device, and parks rows that differ from the zone's.
+    func capture(_ table: SyncedTable) throws {
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_adopted (key TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -79,19 +79,17 @@ struct AdoptTables {
                         AND unknown.col = '\(UnknownValues.presenceColumn)' AND unknown.key = app_row.key);
                 """)
         try parkDifferingRows(table)
-        try writeZoneRecords(table)
         try CaptureRows.captureAsCreated(
             table, where: "\(RowJSON.key(table, alias: "t.")) IN (SELECT key FROM temp.tidemark_adopted)", in: db)
     }
 
-    /// Parks rows that differ from the zone's record with the same key; the zone's record stays.
     private func parkDifferingRows(_ table: SyncedTable) throws {
         try DifferingValues.createTable(in: db)
         for column in sharedColumns(table) {
             try db.execute(
                 sql: """
-                    INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
-                    SELECT app_row.key, :column, unknown.value, app_row.mine, 'both'
+                    INSERT INTO temp.tidemark_taken (tbl, key, col, theirs, mine, kind)
+                    SELECT :table, app_row.key, :column, unknown.value, app_row.mine, 'both'
                     FROM (
                         SELECT \(RowJSON.key(table)) AS key, \(SQLText.name(column)) AS mine
                         FROM main.\(SQLText.name(table.name))
@@ -101,32 +99,25 @@ struct AdoptTables {
                     WHERE tidemark_key(unknown.value) IS NOT tidemark_key(app_row.mine)
                     """, arguments: ["column": column, "table": table.name, "wire": wireName(column, of: table)])
         }
-        guard try DifferingValues.contains("'both'", in: db) else { return }
         try ParkedRows(db: db, now: now).park(
-            table, id: newID().uuidString.lowercased(),
-            message: "The file had another record with this key before the table was synced.")
+            table, newID: newID, message: "The file had another record with this key before the table was synced.")
     }
 
-    private func writeZoneRecords(_ table: SyncedTable) throws {
+    /// Writes the zone's records, in a rebase.
+    func take(_ table: SyncedTable) throws {
         let places = Dictionary(
             table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
         let columns = sharedColumns(table).map { (wireName($0, of: table), places[$0] ?? 0) }
-        do {
-            try WriteRecords(db: db, schema: schema).writeValues(
-                .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),
-                """
-                SELECT col, value, key FROM tidemark_unknown AS unknown
-                WHERE tbl = \(SQLText.literal(table.name)) AND EXISTS (
-                    SELECT 1 FROM tidemark_unknown AS record
-                    WHERE record.tbl = unknown.tbl AND record.key = unknown.key
-                        AND record.col = '\(UnknownValues.presenceColumn)')
-                ORDER BY key
-                """)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // A row of this device has a unique value of a zone's record. The next snapshot writes the
-            // zone's record, and then replays the edit if it fits.
-            try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
-        }
+        try WriteRecords(db: db, schema: schema).writeValues(
+            .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),
+            """
+            SELECT col, value, key FROM tidemark_unknown AS unknown
+            WHERE tbl = \(SQLText.literal(table.name)) AND EXISTS (
+                SELECT 1 FROM tidemark_unknown AS record
+                WHERE record.tbl = unknown.tbl AND record.key = unknown.key
+                    AND record.col = '\(UnknownValues.presenceColumn)')
+            ORDER BY key
+            """)
     }
 
     private func sharedColumns(_ table: SyncedTable) -> [String] {

@@ -125,18 +125,15 @@ struct CompareRebuilt {
             for (own, wire) in shared(table) {
                 try db.execute(
                     sql: """
-                        INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
-                        SELECT \(RowJSON.key(table, alias: "t.")), ?, \(zoneValue(wire)), t.\(SQLText.name(own)), 'both'
+                        INSERT INTO temp.tidemark_taken (tbl, key, col, theirs, mine, kind)
+                        SELECT ?, \(RowJSON.key(table, alias: "t.")), ?, \(zoneValue(wire)), t.\(SQLText.name(own)), 'both'
                         FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.zoneRows) ON \(match(table))
                         WHERE tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
                             AND \(hasNoPendingChange(table, "t."))
-                        """, arguments: [own])
+                        """, arguments: [table.name, own])
             }
-            if try DifferingValues.contains("'both'", in: db) {
-                try ParkedRows(db: db, now: now).park(
-                    table, id: newID().uuidString.lowercased(),
-                    message: "A migration rebuilt the table, and its rows differed from the zone's.")
-            }
+            try ParkedRows(db: db, now: now).park(
+                table, newID: newID, message: "A migration rebuilt the table, and its rows differed from the zone's.")
             // Another device may have deleted the row, or changed it under a row number that is lost.
             if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
             try parkDeleted(table)

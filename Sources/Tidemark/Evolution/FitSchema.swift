@@ -10,8 +10,8 @@ import TidemarkSQL
 /// 1. Drain captured changes with the old tables, under the zone's policies.
 /// 2. Apply renames to pending changes, and the zone's renames to the side table.
 /// 3. Install capture again.
-/// 4. Fill newly shared tables and columns with the zone's values from the side table. Values that
-///    this file had before become edits of this device.
+/// 4. Values that this file had before in newly shared tables and columns become edits of this device; then a rebase
+///    brings the zone's values from the side table.
 /// 5. Keep the rows of tables that the zone dropped, in case the zone has the table again later.
 /// 6. Follow the zone's views, virtual tables, triggers and numbers.
 /// 7. If the file dropped columns or tables of the zone, request a snapshot to fill the side table. If it rebuilt
@@ -70,11 +70,8 @@ struct FitSchema {
         try captureMissedEdits(of: comparable, step.new)
         if let served { try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db) }
         try DeviceFile.whileApplying(db) {
-            if isFirst {
-                try EarlyRows(db: db, schema: step.new, now: now, newID: newID).capture()
-            } else {
-                try fillTables(step)
-            }
+            let early = EarlyRows(db: db, schema: step.new, now: now, newID: newID)
+            try isFirst ? early.capture() : fillTables(step)
         }
         try storeLack(step)
         let formerObjects = try SchemaText.objects(in: file.fitted.served)
@@ -185,37 +182,38 @@ struct FitSchema {
         }
     }
 
+    /// Brings the zone's values of newly shared tables and columns; own values of them become edits or conflicts.
     private func fillTables(_ step: SchemaStep) throws {
         let adopt = AdoptTables(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
         let former = FormerRows(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
         for table in step.droppedTables { try former.keep(table, step.old.common.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
         for table in added { try adopt.assignTemporaryIDs(table, shared: step.sharedBefore) }
-        for table in added { try adopt.adopt(table) }
+        for table in added { try adopt.capture(table) }
         try former.dropUnneeded()
-        for (table, columns) in step.addedColumns {
-            try TakeColumns(
-                db: db, schema: step.new, table: table, columns: columns, now: Timestamp.text(now), newID: newID
-            ).run()
+        let columns = step.addedColumns.map { table, columns in
+            TakeColumns(
+                db: db, schema: step.new, table: table, columns: columns, now: Timestamp.text(now), newID: newID)
         }
+        try DifferingValues.createTable(in: db)
+        for column in columns { try column.compare() }
         for table in step.alteredTables { try RenamePendingColumns(db: db).rebuildImages(of: table, step) }
-        try UnknownValues(db: db, schema: step.new).deleteUnneeded()
-        try withdrawUnfitEdits(step)
-    }
-
-    /// Takes pending deletions back if rows of a newly shared table refer to the deleted records.
-    ///
-    /// The older app could not see these rows. The deletions stay in the outbox until the server's
-    /// verdict. The device drains first, because rewinding would undo captured changes.
-    private func withdrawUnfitEdits(_ step: SchemaStep) throws {
-        let check = ForeignKeyCheck(db, schema: step.new)
-        let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
-        guard !fits else { return }
-        try DrainCapture(db: db, schema: step.new, renumbering: .none).drain(
-            boundaries: boundaries, now: now, newID: newID)
         let round = RoundContext(
             db: db, file: try DeviceFile(db), boundaries: boundaries, limits: .standard, now: now, newID: newID)
+        // Without its key, the file cannot tell which of the rows have pending edits.
+        let isUnmatched = try CompareRebuilt.state(of: round.file) == .unkeyed
+        if !isUnmatched { try round.drain() }
         // The conflicts of this step have no event; the list of conflicts shows them.
-        _ = try round.rebase { [] }
+        _ = try round.rebase(isUnmatched ? .unmatched : .edited) {
+            do {
+                for column in columns { try column.take() }
+                for table in added { try adopt.take(table) }
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // The rows have constraints of their own. The device requests a snapshot, which names the row.
+                try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
+            }
+            try UnknownValues(db: db, schema: step.new).deleteUnneeded()
+            return []
+        }
     }
 }

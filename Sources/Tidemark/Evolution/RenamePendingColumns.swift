@@ -38,28 +38,32 @@ struct RenamePendingColumns {
         }
     }
 
-    /// A newly shared column gets the zone's value; a column that only the file has gets the row's value.
+    /// A column that the image lacks, or that is newly shared, gets the row's value, so that nothing looks edited.
+    ///
+    /// An edit of a newly shared column, or one of a row that is gone, is based on the zone's value.
     private func rebuild(_ image: String, of holder: String, table: SyncedTable, step: SchemaStep) throws {
-        let difference = step.new.difference
-        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let added = step.addedColumns.first { $0.0.name == table.name }?.1.map(\.name) ?? []
         let members = try table.valueColumns.map { column -> String in
-            let wire = difference.wireNames[table.name]?[column.name] ?? column.name
+            let wire = step.new.difference.wireNames[table.name]?[column.name] ?? column.name
             let fill = try step.new.history.fills[table.name]?[column.name] ?? DefaultValue.json(column, in: db)
             let path = SQLText.literal(MemberSQL.path(column.name))
-            let value =
-                unserved.contains(column.name)
-                ? """
+            let edited = """
+                (SELECT tidemark_key(theirs)
+                FROM \(DifferingValues.mine(table)) AND differing.key = \(holder).key
+                    AND differing.col = \(SQLText.literal(column.name)))
+                """
+            let own = """
                 (SELECT tidemark_key(app_row.\(SQLText.name(column.name)))
                 FROM main.\(SQLText.name(table.name)) AS app_row
                 WHERE \(KeySQL.match(table, key: "\(holder).key", alias: "app_row.")))
                 """
-                : """
+            let zones = """
                 (SELECT tidemark_key(unknown.value)
                 FROM tidemark_unknown AS unknown
                 WHERE unknown.tbl = \(holder).tbl AND unknown.key = \(holder).key
                     AND unknown.col = \(SQLText.literal(wire)))
                 """
+            let value = "\(edited), \(own), \(zones)"
             let member = SQLText.literal(JSONText.quote(WireName.member(column: column.name)) + ":")
             let previousValue = added.contains(column.name) ? "NULL" : "\(image) -> \(path)"
             return "\(member) || coalesce(\(previousValue), \(value), \(SQLText.literal(fill)))"

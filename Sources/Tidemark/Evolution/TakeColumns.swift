@@ -24,18 +24,12 @@ struct TakeColumns {
     let now: String
     let newID: () -> UUID
 
-    /// Merges the columns, while the triggers are off.
-    func run() throws {
-        try DifferingValues.createTable(in: db)
+    /// Lists the differing values, captures and parks this device's; the rows stay as they are.
+    func compare() throws {
         for column in columns { try compare(column) }
-        let hasZoneValues = try DifferingValues.contains("'theirs', 'both'", in: db)
-        if try DifferingValues.contains("'both'", in: db) {
-            try ParkedRows(db: db, now: now).park(
-                table, id: newID().uuidString.lowercased(),
-                message: "The app's migration wrote a value that differs from the zone's.")
-        }
-        if hasZoneValues { try writeZoneValues() }
-        if try DifferingValues.contains("'mine'", in: db) { try capture() }
+        try ParkedRows(db: db, now: now).park(
+            table, newID: newID, message: "The app's migration wrote a value that differs from the zone's.")
+        if try DifferingValues.contains("mine", of: table, in: db) { try capture() }
     }
 
     private func compare(_ column: SyncedTable.Column) throws {
@@ -46,8 +40,8 @@ struct TakeColumns {
         let both = planted(PlantedBug.sendsOverUnseenValues) ? "mine" : "both"
         try db.execute(
             sql: """
-                INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
-                SELECT key, :column, theirs, mine, CASE
+                INSERT INTO temp.tidemark_taken (tbl, key, col, theirs, mine, kind)
+                SELECT :table, key, :column, theirs, mine, CASE
                     WHEN tidemark_key(mine) = :standard THEN 'theirs'
                     WHEN filled THEN '\(mine)'
                     ELSE '\(both)' END
@@ -67,27 +61,25 @@ struct TakeColumns {
             arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name])
     }
 
-    private func writeZoneValues() throws {
+    /// Writes the zone's values of the listed rows, in a rebase.
+    func take() throws {
         let places = Dictionary(
             table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
-        do {
-            try WriteRecords(db: db, schema: schema).writeValues(
-                .update, of: table, columns: places,
-                "SELECT col, theirs, key FROM temp.tidemark_taken WHERE kind IN ('theirs', 'both') ORDER BY key")
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // A row of this device has a unique value of a zone's row. The device requests a snapshot,
-            // which separates the zone's values from edits.
-            try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
-        }
+        try WriteRecords(db: db, schema: schema).writeValues(
+            .update, of: table, columns: places,
+            """
+            SELECT col, theirs, key FROM temp.tidemark_taken
+            WHERE tbl = \(SQLText.literal(table.name)) AND kind IN ('theirs', 'both')
+            ORDER BY key
+            """)
     }
 
     private func capture() throws {
         let key = RowJSON.key(table, alias: "t.")
         let before = columns.map { column -> (String, String) in
             let ownValue = """
-                FROM temp.tidemark_taken AS differing
-                WHERE differing.key = \(key) AND differing.col = \(SQLText.literal(column.name))
-                    AND differing.kind = 'mine'
+                FROM \(DifferingValues.mine(table)) AND differing.key = \(key)
+                    AND differing.col = \(SQLText.literal(column.name))
                 """
             return (
                 column.name,
@@ -99,7 +91,7 @@ struct TakeColumns {
         }
         try CaptureAddedColumns(
             table, before: Dictionary(uniqueKeysWithValues: before),
-            where: "\(key) IN (SELECT key FROM temp.tidemark_taken WHERE kind = 'mine')"
+            where: "\(key) IN (SELECT key FROM \(DifferingValues.mine(table)))"
         ).run(db)
     }
 }
@@ -112,15 +104,21 @@ enum DifferingValues {
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_taken (
-                    key TEXT, col TEXT, theirs, mine, kind TEXT, PRIMARY KEY (key, col)
+                    tbl TEXT, key TEXT, col TEXT, theirs, mine, kind TEXT, PRIMARY KEY (tbl, key, col)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_taken;
                 """)
     }
 
-    static func contains(_ kinds: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
-            ?? false
+    static func contains(_ kind: String, of table: SyncedTable, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE tbl = ? AND kind = ?)",
+            arguments: [table.name, kind]) ?? false
+    }
+
+    /// Returns the SQL of the table's values of kind `mine`, as `differing`, with a condition at its end.
+    static func mine(_ table: SyncedTable) -> String {
+        "temp.tidemark_taken AS differing WHERE differing.tbl = \(SQLText.literal(table.name)) AND differing.kind = 'mine'"
     }
 }
 
@@ -129,8 +127,10 @@ struct ParkedRows {
     let db: Database
     let now: String
 
-    /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict.
-    func park(_ table: SyncedTable, id: String, message: String) throws {
+    /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict, if there are some.
+    func park(_ table: SyncedTable, newID: () -> UUID, message: String) throws {
+        guard try DifferingValues.contains("both", of: table, in: db) else { return }
+        let id = newID().uuidString.lowercased()
         let reason = Conflict.Reason(
             table: table.name, key: nil, columns: [], rule: ConflictRule.changed.rawValue, message: message)
         try db.execute(
@@ -144,7 +144,7 @@ struct ParkedRows {
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, ?2, key, 'update', NULL, \(object("mine")), \(object("theirs"))
                 FROM temp.tidemark_taken
-                WHERE kind = 'both'
+                WHERE tbl = ?2 AND kind = 'both'
                 GROUP BY key
                 """, arguments: [id, table.name])
     }
