@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -262,6 +263,34 @@ import TidemarkTestSupport
         #expect(last == .synced(revision: 3))
         var unknown = anna.engine.states(of: RecordName("clubs", 1)).makeAsyncIterator()
         await #expect(throws: TidemarkError.self) { try await unknown.next() }
+    }
+
+    @Test func `C6: a list of 200 records learns of another program's commit from one poll of the file`() async throws {
+        let (_, anna) = try await Self.device()
+        let polls = Mutex(0)
+        try await anna.database.writeWithoutTransaction { db in
+            db.trace { event in if "\(event)".contains("data_version") { polls.withLock { $0 += 1 } } }
+        }
+        let (begun, beginnings) = AsyncStream.makeStream(of: Void.self)
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<200 {
+                group.addTask { () async throws in
+                    var states = anna.engine.states(of: Self.first).makeAsyncIterator()
+                    #expect(try await states.next() == .synced(revision: 1))
+                    beginnings.yield()
+                    #expect(try await states.next() == .waiting(since: nil))
+                }
+            }
+            var waiting = begun.makeAsyncIterator()
+            for _ in 0..<200 { await waiting.next() }
+            try await DatabaseQueue(path: anna.path).write {
+                try $0.execute(sql: "UPDATE players SET goals = 1 WHERE id = 1")
+            }
+            try await group.waitForAll()
+        }
+        try await anna.database.writeWithoutTransaction { $0.trace(options: []) }
+        let count = polls.withLock(\.self)
+        #expect((1..<200).contains(count), "\(count) polls")
     }
 
     // MARK: Rules

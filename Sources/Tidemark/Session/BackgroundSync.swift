@@ -13,10 +13,9 @@ extension SyncEngine {
     ///   - interval: The longest pause after a successful round.
     ///   - isLive: Whether to hold a connection on which the server announces new revisions. Without
     ///     it, or while it is broken, remote changes arrive with the next round.
-    public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
+    public func start(every interval: Duration = .seconds(30), isLive: Bool = true) async {
         guard loop == nil else { return }
         if isLive { listen() }
-        watchOutside()
         let pace = Pace(interval: interval)
         loop = Task { [weak self] in
             var pace = pace
@@ -27,6 +26,9 @@ extension SyncEngine {
                 pushedChange = await self.rest(pace)
             }
         }
+        await watchOutside()
+        // The engine may have been stopped meanwhile.
+        if loop == nil { await outside.stopDraining() }
     }
 
     /// Ends the background sync, and returns when the file is free.
@@ -35,13 +37,14 @@ extension SyncEngine {
     /// is applied completely or not at all. Afterwards no task of the engine uses the file until the next call. So
     /// an app may be suspended then, also with a file that it shares with its extensions.
     public func stop() async {
-        let tasks = [loop, listening, watching].compactMap(\.self)
+        let tasks = [loop, listening].compactMap(\.self)
         loop = nil
         listening = nil
-        watching = nil
         for task in tasks { task.cancel() }
         stops += 1
+        commits.signal.advance()
         await endRounds()
+        await outside.stopDraining()
         for task in tasks { await task.value }
     }
 

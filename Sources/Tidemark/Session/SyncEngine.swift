@@ -55,6 +55,7 @@ public actor SyncEngine {
     let environment: Environment
     let limits: Limits
     let commits: CommitObserver
+    let outside: OutsideCommits
     private let merges: [String: any RecordMerging]
     private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
 
@@ -75,9 +76,6 @@ public actor SyncEngine {
     var listening: Task<Void, Never>?
     /// The reason why the engine sends nothing for a while.
     var obstacle = Obstacle()
-    /// The task that polls for commits of other programs, and the version that its last poll saw.
-    var watching: Task<Void, Never>?
-    var lastDataVersion: Int64?
 
     /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
@@ -118,6 +116,7 @@ public actor SyncEngine {
         self.environment = environment
         self.limits = limits
         commits = CommitObserver()
+        outside = OutsideCommits(database, commits, environment)
         meter = DownloadMeter(commits.signal)
         let newID = environment.newID
         let now = environment.now
@@ -145,7 +144,6 @@ public actor SyncEngine {
 
     deinit {
         listening?.cancel()
-        watching?.cancel()
         commits.signal.finish()
     }
 
@@ -233,14 +231,9 @@ public actor SyncEngine {
     ///
     /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if unknown.
     public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
-        let commits = commits
-        let environment = environment
-        return try await database.write { db in
-            let file = try DeviceFile(db)
-            try EngineConnection.prepare(db, schema: file.schema)
-            try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: commits.takeBoundaries(), now: environment.now(), newID: environment.newID)
-            let rows = ConfirmedRows(db: db, file: file)
+        try await withRound { round in
+            try round.drain()
+            let rows = round.fingerprints
             return (rows.expectedFingerprint, try rows.computeFingerprint())
         }
     }

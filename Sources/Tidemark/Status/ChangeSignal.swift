@@ -31,15 +31,17 @@ final class ChangeSignal: Sendable {
     }
 
     /// Waits until there are more changes than `count`, the time is over, or the task is cancelled.
-    func wait(beyond count: UInt64, atMost pause: Duration) async {
+    func wait(beyond count: UInt64, atMost pause: Duration? = nil) async {
         let reader = state.withLock { state in
             state.nextReader += 1
             return state.nextReader
         }
-        let timer = Task { [self] in
-            // Cancellation means that the wait has ended already.
-            do { try await Task.sleep(for: pause) } catch { return }
-            wake(reader)
+        let timer = pause.map { pause in
+            Task { [self] in
+                // Cancellation means that the wait has ended already.
+                do { try await Task.sleep(for: pause) } catch { return }
+                wake(reader)
+            }
         }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -53,7 +55,7 @@ final class ChangeSignal: Sendable {
         } onCancel: {
             wake(reader)
         }
-        timer.cancel()
+        timer?.cancel()
     }
 
     private func wake(_ reader: UInt64) { state.withLock { $0.waiting.removeValue(forKey: reader) }?.resume() }

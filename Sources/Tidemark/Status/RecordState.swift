@@ -59,7 +59,7 @@ extension SyncEngine {
     private nonisolated func states(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName)
         -> AsyncThrowingStream<RecordState, any Error>
     {
-        let values = LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.state(name) }
+        let values = LatestValues(of: self) { try await $0.state(name) }
         let last = Remembered<RecordState?>(nil)
         return AsyncThrowingStream(unfolding: { try await values.next(otherThan: last) })
     }

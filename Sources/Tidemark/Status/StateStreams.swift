@@ -9,7 +9,7 @@ extension SyncEngine {
     /// Each access returns a new stream, which begins at once. Only the latest status waits for a slow reader. The
     /// stream ends with the engine.
     public nonisolated var statuses: AsyncStream<DeviceStatus> {
-        AsyncStream(LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.status() })
+        AsyncStream(LatestValues(of: self) { try await $0.status() })
     }
 
     /// The parked conflicts now, and the list after each change of it.
@@ -17,7 +17,7 @@ extension SyncEngine {
     /// Each access returns a new stream, which begins at once. Only the latest list waits for a slow reader. The
     /// stream ends with the engine.
     public nonisolated var openConflicts: AsyncStream<[Conflict]> {
-        let values = LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.conflicts() }
+        let values = LatestValues(of: self) { try await $0.conflicts() }
         let last = Remembered<[Conflict]?>(nil)
         return AsyncStream(unfolding: { await values.nextReadable(otherThan: last) })
     }
@@ -26,8 +26,7 @@ extension SyncEngine {
     ///
     /// It ends at ``DownloadProgress/Stage/finished``, which a device that has the zone's rows says at once.
     public nonisolated var progress: AsyncStream<DownloadProgress> {
-        let values = LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.downloadProgress
-        }
+        let values = LatestValues(of: self) { try await $0.downloadProgress }
         let end = Remembered(false)
         return AsyncStream(unfolding: {
             guard !end.update({ $0 }), let value = await values.nextReadable() else { return nil }

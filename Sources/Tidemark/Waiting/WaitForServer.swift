@@ -13,9 +13,6 @@ enum Look<Value: Sendable>: Sendable {
 
 /// The loop of every wait: look at the file, and wait for a change.
 extension SyncEngine {
-    /// The longest time until a wait looks at the file again: another process may have had a round.
-    private static let lookPause = Duration.milliseconds(100)
-
     /// Waits until `look`, which knows whether a round has succeeded since, shows the end; no limit waits without end.
     ///
     /// While the background sync runs, its rounds suffice. Otherwise the wait has rounds of its own. A refusal counts
@@ -34,6 +31,7 @@ extension SyncEngine {
         while true {
             try Task.checkCancellation()
             guard era == stops else { throw CancellationError() }
+            try await database.typingStorage { try await outside.prepare() }
             let count = commits.signal.count
             let mayStillMerge = hasRound
             let hasSynced = roundsDone > firstRounds
@@ -55,8 +53,8 @@ extension SyncEngine {
             if loop == nil, ownRounds == nil, era == stops {
                 ownRounds = Task { [weak self] in await self?.repeatRounds(until: failure) }
             }
-            let pause = end.map { min($0 - .now, Self.lookPause) } ?? Self.lookPause
-            await commits.signal.wait(beyond: count, atMost: pause)
+            // Another process may have the round that ends the wait.
+            await outside.waitForChange(beyond: count, atMost: end.map { $0 - .now })
         }
     }
 

@@ -78,23 +78,28 @@ extension SyncEngine {
     /// Drains the captured changes, and finds the change sets of a record or of all records.
     private func awaitedSets(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName?) async throws -> AwaitedSets
     {
-        let commits = commits
-        let environment = environment
-        return try await database.typingStorage {
+        try await withRound { round in
+            let record = try name(round.schema)
+            try round.drain()
+            return try AwaitedSets(of: record, in: round.db)
+        }
+    }
+
+    /// Runs `body` in a transaction, after it has adapted the bookkeeping to altered tables.
+    func withRound<Output: Sendable>(_ body: @escaping @Sendable (RoundContext) throws -> Output) async throws -> Output
+    {
+        try await database.typingStorage { [commits, environment] in
             try await database.writeWithoutTransaction { db in
                 let boundaries = commits.takeBoundaries()
                 try Self.fit(db, at: boundaries, in: environment)
-                var sets = AwaitedSets()
+                var output: Output?
                 try db.inTransaction(.immediate) {
-                    let file = try DeviceFile(db)
-                    let record = try name(file.schema)
-                    try EngineConnection.prepare(db, schema: file.schema)
-                    try DrainCapture(db: db, schema: file.schema).drain(
-                        boundaries: boundaries, now: environment.now(), newID: environment.newID)
-                    sets = try AwaitedSets(of: record, in: db)
+                    output = try body(
+                        RoundContext(db, boundaries: boundaries, now: environment.now(), newID: environment.newID))
                     return .commit
                 }
-                return sets
+                guard let output else { throw TidemarkError.unreadable("The file") }
+                return output
             }
         }
     }
