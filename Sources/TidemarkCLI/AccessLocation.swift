@@ -24,7 +24,6 @@ enum AccessLocation: Hashable {
         }
     }
 
-    /// Returns a text as one word of a shell.
     private static func shellWord(_ text: String) -> String {
         let isPlain = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-+".contains($0)) }
         return isPlain && !text.isEmpty ? text : "'\(text.replacing("'", with: "'\\''"))'"

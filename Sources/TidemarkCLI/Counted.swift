@@ -1,3 +1,5 @@
+import Foundation
+
 enum Counted {
     /// Formats a number with its noun: `1 record`, `2 records`, `19,998 records`.
     static func text(_ count: Int, _ noun: String, plural: String? = nil) -> String {
@@ -5,13 +7,7 @@ enum Counted {
     }
 
     /// Formats a number with a comma between thousands.
-    static func number(_ count: Int) -> String {
-        let digits = String(count.magnitude)
-        let groups = stride(from: digits.count, to: 0, by: -3).map { end in
-            digits.dropFirst(max(0, end - 3)).prefix(min(3, end))
-        }
-        return (count < 0 ? "-" : "") + groups.reversed().joined(separator: ",")
-    }
+    static func number(_ count: Int) -> String { count.formatted(.number.locale(Locale(identifier: "en"))) }
 
     /// Lists the first names and the number of the others: `1, 2, 3 and 17 more`.
     static func list(_ names: [String], most: Int = 5) -> String {

@@ -44,19 +44,10 @@ enum JSONValue: Hashable, Sendable {
         return deepest
     }
 
-    /// The members of an object; nil for other values.
-    var members: [String: JSONValue]? {
-        guard case .object(let members) = self else { return nil }
-        return members
-    }
-
-    /// The text; nil for other values.
-    var text: String? {
-        guard case .text(let text) = self else { return nil }
-        return text
-    }
-
-    /// The texts of a list of texts; nil for other values.
+    // Nil for values of another kind.
+    var members: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
+    var text: String? { if case .text(let text) = self { text } else { nil } }
+    /// The texts of a list of texts.
     var texts: [String]? {
         guard case .list(let values) = self else { return nil }
         let texts = values.compactMap(\.text)

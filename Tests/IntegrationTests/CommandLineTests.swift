@@ -189,8 +189,8 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test(arguments: [SIGINT, SIGTERM])
-        func `A12: an interrupted download is readable by its owner only and leaves no file`(signal: Int32)
+        @Test(arguments: [SIGINT, SIGTERM, SIGKILL])
+        func `A12: an interrupted download is readable by its owner only, and the next sync resumes it`(signal: Int32)
             async throws
         {
             let workshop = try Workshop()
@@ -207,26 +207,30 @@ extension IntegrationTests {
             let url = "http://127.0.0.1:\(try await relay.start())"
             let whole = workshop.path("whole.sqlite")
             #expect(try await workshop.tidemark("device", "join", url, whole).status == 0)
-            // The next sync downloads a snapshot into the folder for temporary files.
+            // The next sync downloads a snapshot.
             try await workshop.sqlite3("whole.sqlite", "UPDATE tidemark_device SET stale = 1")
-            try FileManager.default.createDirectory(
-                at: workshop.folder.appending(path: "scratch"), withIntermediateDirectories: false)
-            for (arguments, folder, mark, mode) in [
-                (["device", "join", url, workshop.path("cut.sqlite")], "", "cut.sqlite", 0o700),
-                (["device", "sync", whole], "scratch", "tidemark-", 0o600),
+            let isKilled = signal == SIGKILL
+            for (arguments, mark, modes, left) in [
+                (["device", "join", url, workshop.path("cut.sqlite")], "cut.sqlite", [0o700], []),
+                (["device", "sync", whole], "-tidemark-snapshot", [0o600, 0o600], [0o600]),
             ] {
-                relay.follow(RelayPlan([.stall(.down, after: 1_000_000)]))
-                let program = try workshop.start(
-                    Workshop.programs.appending(path: "tidemark").path, arguments,
-                    environment: ["TMPDIR": workshop.path("scratch")])
+                relay.follow(RelayPlan([.stall(.down, after: 8_000_000)]))
+                let program = try workshop.start(Workshop.programs.appending(path: "tidemark").path, arguments)
                 await relay.fault()
-                #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [mode])
+                #expect(try Self.modes(of: mark, in: workshop.folder.path) == modes)
                 program.signalled(signal)
                 let cut = try await program.finished()
-                #expect(cut.status == 128 + signal, "\(cut.errors)")
-                #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [])
+                #expect(isKilled || cut.status == 128 + signal, "\(cut.errors)")
+                #expect(try Self.modes(of: mark, in: workshop.folder.path) == (isKilled ? modes : left))
             }
-            #expect(try await workshop.sqlite3("whole.sqlite", "SELECT count(*) FROM tidemark_lock") == "0")
+            if !isKilled {
+                #expect(try await workshop.sqlite3("whole.sqlite", "SELECT count(*) FROM tidemark_lock") == "0")
+            }
+            let before = relay.traffic.bytesDown
+            #expect(try await workshop.tidemark("device", "sync", whole).status == 0)
+            // The blobs have 10,000,000 bytes.
+            #expect(relay.traffic.bytesDown - before < 8_000_000)
+            #expect(try Self.modes(of: "-tidemark-snapshot", in: workshop.folder.path) == [])
             try await relay.stop()
             try await server.stopped()
         }

@@ -1,3 +1,4 @@
+import Foundation
 import NIOConcurrencyHelpers
 import NIOHTTP1
 import Testing
@@ -193,7 +194,7 @@ import TidemarkTestSupport
             #expect(error?.code == .unreachable)
             #expect(relay.traffic.connections == connections)
             let remaining = try names(in: directory)
-            #expect(remaining == ["0.gz"])
+            #expect(remaining == ["0.gz"] + (connections > 1 ? ["device.sqlite.received"] : []))
         }
     }
 
@@ -258,7 +259,9 @@ import TidemarkTestSupport
         ).bytes
     }
 
-    @Test func `a download cancelled after a cut removes its partial file`() async throws {
+    @Test func `a download that was cancelled resumes at the byte in the next call, which no byte but one repeats`()
+        async throws
+    {
         try await withRelay([Self.content]) { _, relay, _, directory in
             relay.follow(RelayPlan([.cut(.down, after: 1_500), .stall(.down, after: 400_000)]))
             let transport = try await transport(relay)
@@ -270,10 +273,50 @@ import TidemarkTestSupport
                 }
             }
             for await received in reports where received > 200_000 { break }
-            #expect(try names(in: directory) == ["0.gz", "device.sqlite.part"])
+            #expect(try names(in: directory) == ["0.gz", "device.sqlite.part", "device.sqlite.received"])
             download.cancel()
             await #expect(throws: CancellationError.self) { try await download.value }
-            #expect(try names(in: directory) == ["0.gz"])
+            #expect(try names(in: directory) == ["0.gz", "device.sqlite.received"])
+            let first = NIOLockedValueBox<Int64?>(nil)
+            let path = directory + "/device.sqlite"
+            try await transport.snapshot(zone: "main", since: nil, to: path) { received, _ in
+                first.withLockedValue { $0 = $0 ?? received }
+            }
+            #expect(first.withLockedValue { $0 ?? 0 } > 200_000)
+            #expect(try bytes(at: path) == Self.content)
+        }
+    }
+
+    @Test(arguments: [0, 100, 40_000, 150_000]) func `damaged bytes of an earlier process cost a whole download`(
+        place: Int
+    ) async throws {
+        try await withRelay([Self.content]) { _, relay, files, directory in
+            relay.follow(RelayPlan([.cut(.down, after: 300_000), .cut(.down, after: 0)]))
+            let transport = try await transport(relay)
+            let path = directory + "/device.sqlite"
+            await #expect(throws: TidemarkError.self) {
+                try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
+            }
+            var stored = try bytes(at: path + ".received")
+            #expect(stored.count > 200_000)
+            stored[place] ^= 0xFF
+            try Data(stored).write(to: URL(fileURLWithPath: path + ".received"))
+            try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
+            #expect(try bytes(at: path) == Self.content)
+        }
+    }
+
+    @Test func `a whole download that is repeated ends with the file that the server has by then`()
+        async throws
+    {
+        let later = noise(count: 800_000, seed: 7)
+        try await withRelay([Self.content, Self.content, later]) { _, relay, _, directory in
+            let transport = try await transport(relay)
+            let path = directory + "/device.sqlite"
+            for expected in [Self.content, Self.content, later] {
+                try await transport.snapshot(zone: "main", since: nil, to: path) { _, _ in }
+                #expect(try bytes(at: path) == expected)
+            }
         }
     }
 

@@ -76,7 +76,8 @@ extension SyncAccount {
     func removeDiscarded() throws {
         guard !registry.discarded.isEmpty else { return }
         for name in registry.discarded {
-            SnapshotScratch.remove("\(folder)/\(name)")
+            SnapshotScratch(beside: "\(folder)/\(name)", newID: UUID.init).removeAll()
+            SQLiteFiles.remove("\(folder)/\(name)")
             try checkpoint()
         }
         var changed = registry

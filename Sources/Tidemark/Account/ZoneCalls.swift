@@ -130,7 +130,6 @@ extension HTTPTransport {
         }
     }
 
-    /// Runs a request that only a server with users answers.
     private func withUsers<Answer>(_ request: () async throws -> Answer) async throws -> Answer {
         do { return try await request() } catch let error as TidemarkError where error.code == .unknownPath {
             throw TidemarkError(

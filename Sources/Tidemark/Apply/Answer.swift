@@ -20,7 +20,6 @@ struct Answer {
     /// Whether the answer has only the new ids of the device's own change sets.
     let echoesIds: Bool
     private let reader: JSONReader
-    /// The offset of the change sets in the text.
     private let changeSets: Int
 
     /// Reads the members, and throws if it is no answer, or has another epoch; `body` has to stay in memory.
@@ -129,7 +128,6 @@ private struct AnswerMembers {
 /// A change set of an answer, with its members that are not tables.
 struct AnsweredSet {
     let changeSet: ChangeSet
-    /// The text of the answer.
     let reader: JSONReader
     let id: String?
     let isConflict: Bool

@@ -32,7 +32,6 @@ struct Answered {
     var isEmpty: Bool { stream.isEmpty && accepted.isEmpty && refused.isEmpty }
 
     private struct Named {
-        /// The place of its change set in the answer.
         let set: Int
         let seq: Int64
         let revision: Int64

@@ -12,7 +12,6 @@ struct OverruledValues {
     let db: Database
     let now: String
 
-    /// Parks the overruled values of an accepted change set.
     func park(of own: Answered.Own) throws -> [DeviceEvent] {
         guard let records = own.set.overruled, !planted(PlantedBug.dropsValuesInVain) else { return [] }
         return try park(records, id: own.id)

@@ -283,7 +283,6 @@ package struct ResolveConflict {
 
     // MARK: Checks
 
-    /// Throws if the conflict depends on another parked conflict.
     func requirePredecessors(of id: String) throws {
         let number = try Int.fetchOne(
             db,

@@ -154,14 +154,12 @@ struct RecordImage: Equatable, Sendable {
         return "{\(members.joined(separator: ","))}"
     }
 
-    /// Returns the part in some columns.
     func part(_ names: some Collection<String>) -> RecordImage {
         var part = self
         part.columns = columns.filter { names.contains($0.key) }
         return part
     }
 
-    /// Returns the columns whose values are others than in an image that has these columns.
     func columns(differingFrom other: RecordImage) -> Set<String> {
         Set(columns.filter { column in other.columns[column.key].map { $0 != column.value } ?? false }.keys)
     }

@@ -99,8 +99,9 @@ struct AdoptTables {
                     WHERE tidemark_key(unknown.value) IS NOT tidemark_key(app_row.mine)
                     """, arguments: ["column": column, "table": table.name, "wire": wireName(column, of: table)])
         }
-        try ParkedRows(db: db, now: now).park(
-            table, newID: newID, message: "The file had another record with this key before the table was synced.")
+        try DifferingValues.park(
+            table, at: now, newID: newID, in: db,
+            message: "The file had another record with this key before the table was synced.")
     }
 
     /// Writes the zone's records, in a rebase.

@@ -21,7 +21,6 @@ struct CompareRebuilt {
     var source = Source.snapshot
 
     enum Source {
-        /// In the attached snapshot.
         case snapshot
         /// Beside the file: the device has kept them of a later snapshot than its own revision.
         case keptRows
@@ -132,8 +131,9 @@ struct CompareRebuilt {
                             AND \(hasNoPendingChange(table, "t."))
                         """, arguments: [table.name, own])
             }
-            try ParkedRows(db: db, now: now).park(
-                table, newID: newID, message: "A migration rebuilt the table, and its rows differed from the zone's.")
+            try DifferingValues.park(
+                table, at: now, newID: newID, in: db,
+                message: "A migration rebuilt the table, and its rows differed from the zone's.")
             // Another device may have deleted the row, or changed it under a row number that is lost.
             if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
             try parkDeleted(table)
@@ -344,7 +344,7 @@ struct CompareRebuilt {
 
     static let zoneRows = "temp.tidemark_zone_row AS zone_row"
     /// The prefix of the copied columns, so that none is named `key` or `own`.
-    private static let prefix = "zone_"
+    static let prefix = "zone_"
 
     func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
 

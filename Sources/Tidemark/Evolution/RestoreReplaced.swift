@@ -6,66 +6,74 @@ import TidemarkSQL
 extension CompareRebuilt {
     /// Marks replaced rows with an edit of a value that others wrote since, or that are deleted; no additions.
     func markContended(_ table: SyncedTable) throws {
-        let edits = shared(table).map { own, wire in "\(isEdit(own, wire)) AND NOT \(isSum(own, in: table))" }
+        let edited = try edits(table).filter(\.hasValues).map { JSONText.quote($0.key) }
         try db.execute(
             sql: """
-                UPDATE tidemark_replaced AS replaced SET contended = 1
-                WHERE replaced.tbl = ?1 AND (
-                    replaced.mine IS NULL OR EXISTS (
-                        SELECT 1
-                        FROM \(Self.zoneRows)
-                        CROSS JOIN main.\(SQLText.name(table.name)) AS t
-                            ON \(KeySQL.match(table, key: "replaced.key", alias: "t."))
-                        WHERE zone_row.own = replaced.key AND (\((["false"] + edits).joined(separator: " OR ")))))
-                """, arguments: [table.name])
+                UPDATE tidemark_replaced SET contended = 1
+                WHERE tbl = ?1 AND (mine IS NULL OR key IN (SELECT value FROM json_each(?2)))
+                """, arguments: [table.name, JSONText.array(edited)])
     }
 
     /// Puts known edits back into rows that an answer replaced, and adds again what the migration added to a number.
     func restoreReplaced(_ table: SyncedTable, contended: Bool) throws {
-        let targets = shared(table).map { own, wire in
-            let path = SQLText.literal(MemberSQL.path(own))
-            let row = "t.\(SQLText.name(own))"
-            let value = """
-                CASE WHEN \(isSum(own, in: table)) THEN \(sum(own)) ELSE tidemark_decode(replaced.mine -> \(path)) END
-                """
-            return "\(SQLText.name(own)) = CASE WHEN \(isEdit(own, wire)) THEN \(value) ELSE \(row) END"
+        var builder = ChangeSetBuilder(schema)
+        guard let place = schema.places[table.name] else { return }
+        for edit in try edits(table) where edit.isContended == contended {
+            try builder.add(.update, RecordID(table: place, key: edit.key), json: edit.json)
         }
-        guard !targets.isEmpty else { return }
-        try db.execute(
+        try ChangeWriter(db, schema: schema, isDevice: true).write(builder.build())
+    }
+
+    /// What the migration wrote into a replaced row, as a change; `hasValues` if not all of it are additions.
+    private typealias Edit = (key: String, json: String, hasValues: Bool, isContended: Bool)
+
+    /// Returns the edits in replaced rows; a value that the row has got since stands.
+    private func edits(_ table: SyncedTable) throws -> [Edit] {
+        let columns = shared(table)
+        let names = Dictionary(uniqueKeysWithValues: columns.map { ($0.own, Self.prefix + $0.wire) })
+        let adding = schema.addingColumns(of: table.name)
+        let rows = try Row.fetchCursor(
+            db,
             sql: """
-                UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS t
-                SET \(targets.joined(separator: ", "))
+                SELECT replaced.key, replaced.contended, replaced.mine, replaced.base,
+                    \(RowJSON.object(columns.map(\.own), prefix: "t.")) AS present,
+                    \(RowJSON.object(columns.map(\.own), prefix: "zone_row.", names: names)) AS theirs
                 FROM tidemark_replaced AS replaced
                 JOIN \(Self.zoneRows) ON zone_row.own = replaced.key
-                WHERE replaced.tbl = ?1 AND replaced.contended = ?2
-                    AND replaced.mine IS NOT NULL AND replaced.base IS NOT NULL
-                    AND \(KeySQL.match(table, key: "replaced.key", alias: "t."))
-                """, arguments: [table.name, contended])
-    }
-
-    /// Returns the condition that a replaced value was an edit; a value that the row has got since stands.
-    private func isEdit(_ own: String, _ wire: String) -> String {
-        let path = SQLText.literal(MemberSQL.path(own))
-        let differs = "(replaced.mine -> \(path)) IS NOT (replaced.base -> \(path))"
-        return """
-            (replaced.base -> \(path)) IS NOT NULL AND \(planted(PlantedBug.takesRebuiltRowsForEdits) ? "true" : differs)
-            AND tidemark_key(t.\(SQLText.name(own))) IS tidemark_key(\(zoneValue(wire)))
-            """
-    }
-
-    /// Returns the condition that a replaced value is an addition to a number.
-    private func isSum(_ own: String, in table: SyncedTable) -> String {
-        guard schema.addingColumns(of: table.name).contains(own) else { return "false" }
-        let path = SQLText.literal(MemberSQL.path(own))
-        return """
-            (json_type(replaced.mine, \(path)) = 'integer' AND json_type(replaced.base, \(path)) = 'integer'
-            AND typeof(t.\(SQLText.name(own))) = 'integer' AND typeof(\(sum(own))) = 'integer')
-            """
-    }
-
-    private func sum(_ own: String) -> String {
-        let path = SQLText.literal(MemberSQL.path(own))
-        return "t.\(SQLText.name(own)) + ((replaced.mine ->> \(path)) - (replaced.base ->> \(path)))"
+                CROSS JOIN main.\(SQLText.name(table.name)) AS t
+                    ON \(KeySQL.match(table, key: "replaced.key", alias: "t."))
+                WHERE replaced.tbl = ?1 AND replaced.base IS NOT NULL
+                """, arguments: [table.name])
+        var edits: [Edit] = []
+        while let row = try rows.next() {
+            guard let mine = try RecordImage(stored: row.value("mine")),
+                let base = try RecordImage(stored: row.value("base")),
+                let present = try RecordImage(stored: row.value("present")),
+                let theirs = try RecordImage(stored: row.value("theirs"))
+            else { continue }
+            let edited =
+                planted(PlantedBug.takesRebuiltRowsForEdits)
+                ? Set(mine.columns.keys).intersection(base.columns.keys) : mine.columns(differingFrom: base)
+            let since = present.columns(differingFrom: theirs)
+            var change = mine.columns.filter { edited.subtracting(since).contains($0.key) }
+            var additions = 0
+            for column in adding where change[column] != nil {
+                guard let written = mine.integer(column), let seen = base.integer(column),
+                    let now = present.integer(column),
+                    case let (added, isHuge) = written.subtractingReportingOverflow(seen), !isHuge,
+                    !now.addingReportingOverflow(added).overflow
+                else { continue }
+                change[column] = Array(#"{"$add":\#(added)}"#.utf8)
+                additions += 1
+            }
+            guard !change.isEmpty else { continue }
+            edits.append(
+                (
+                    try row.value("key"), RecordImage(columns: change).json, change.count > additions,
+                    try row.value("contended")
+                ))
+        }
+        return edits
     }
 
     func hasContended(_ table: SyncedTable) throws -> Bool {

@@ -96,7 +96,6 @@ struct SchemaStep {
     /// Newly shared tables, parents first.
     var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
 
-    /// Tables of the file that the zone has dropped.
     var droppedTables: [SyncedTable] {
         let localTables = Set(new.difference.unservedTables.map(\.name))
         let dropped = localTables.intersection(new.history.droppedTables)

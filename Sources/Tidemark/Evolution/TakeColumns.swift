@@ -27,9 +27,10 @@ struct TakeColumns {
     /// Lists the differing values, captures and parks this device's; the rows stay as they are.
     func compare() throws {
         for column in columns { try compare(column) }
-        try ParkedRows(db: db, now: now).park(
-            table, newID: newID, message: "The app's migration wrote a value that differs from the zone's.")
-        if try DifferingValues.contains("mine", of: table, in: db) { try capture() }
+        try DifferingValues.park(
+            table, at: now, newID: newID, in: db,
+            message: "The app's migration wrote a value that differs from the zone's.")
+        try capture()
     }
 
     private func compare(_ column: SyncedTable.Column) throws {
@@ -110,26 +111,15 @@ enum DifferingValues {
                 """)
     }
 
-    static func contains(_ kind: String, of table: SyncedTable, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE tbl = ? AND kind = ?)",
-            arguments: [table.name, kind]) ?? false
-    }
-
     /// Returns the SQL of the table's values of kind `mine`, as `differing`, with a condition at its end.
     static func mine(_ table: SyncedTable) -> String {
         "temp.tidemark_taken AS differing WHERE differing.tbl = \(SQLText.literal(table.name)) AND differing.kind = 'mine'"
     }
-}
-
-/// Parks this device's values of rows that differ from the zone's.
-struct ParkedRows {
-    let db: Database
-    let now: String
 
     /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict, if there are some.
-    func park(_ table: SyncedTable, newID: () -> UUID, message: String) throws {
-        guard try DifferingValues.contains("both", of: table, in: db) else { return }
+    static func park(_ table: SyncedTable, at now: String, newID: () -> UUID, in db: Database, message: String) throws {
+        let differs = "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE tbl = ? AND kind = 'both')"
+        guard try Bool.fetchOne(db, sql: differs, arguments: [table.name]) == true else { return }
         let id = newID().uuidString.lowercased()
         let reason = Conflict.Reason(
             table: table.name, key: nil, columns: [], rule: ConflictRule.changed.rawValue, message: message)

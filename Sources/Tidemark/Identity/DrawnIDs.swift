@@ -128,7 +128,6 @@ struct DrawnIDs {
         let ids: ClosedRange<Int64>
         let lent: [LentIDs]
 
-        /// The SQL condition that an id is one of them.
         func condition(_ id: String) -> String {
             let own = lent.map { $0.containsSQL(id) }.joined(separator: " OR ")
             return "\(id) BETWEEN \(ids.lowerBound) AND \(ids.upperBound) AND NOT (\(own))"

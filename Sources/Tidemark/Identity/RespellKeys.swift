@@ -61,7 +61,6 @@ struct RespellKeys {
                 """)
     }
 
-    /// Returns the columns of a table that refer to a key that is no integer id.
     private func references(of table: SyncedTable) -> [(column: String, parent: String)] {
         table.references.compactMap { reference in
             guard let parent = schema.byName[reference.parent], parent.keyKind != .integer,

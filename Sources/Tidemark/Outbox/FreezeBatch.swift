@@ -88,7 +88,6 @@ extension FreezeChangeSets {
         return texts
     }
 
-    /// Renders a change set's text and stores it.
     private func store(_ text: ChangeSetText, _ envelope: [String], of set: Waiting) throws -> Waiting {
         var wire = Wire()
         var number = 0

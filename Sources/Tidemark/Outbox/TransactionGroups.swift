@@ -13,7 +13,6 @@ struct TransactionGroups {
 
     /// The earlier transactions that are related to one, by position.
     private struct Reach {
-        /// The transaction to unite it with.
         let back: Int?
         /// The latest non-adjacent transaction that touched one of the same records.
         let previous: Int?

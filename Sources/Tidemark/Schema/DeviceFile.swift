@@ -15,7 +15,6 @@ package struct DeviceFile: Sendable {
     let epoch: String?
     let revision: Int64
     let contact: String?
-    /// The laps of the device's requests.
     let laps: Laps
     /// The number of the last note of overruled values that the device received.
     let overruled: Int64

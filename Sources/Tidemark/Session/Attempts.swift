@@ -4,7 +4,6 @@ import TidemarkCore
 struct Attempts: Hashable, Sendable {
     /// What may be tried again.
     enum Kind: CaseIterable {
-        /// A recall or a snapshot.
         case snapshot
         case schema
         /// A comparison of rows that replaces differing ones.

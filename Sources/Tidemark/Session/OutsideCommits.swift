@@ -20,7 +20,7 @@ actor OutsideCommits {
     /// The poll that the first readers share.
     private var firstPoll: Task<Bool, any Error>?
 
-    init(_ database: any DatabaseWriter, _ commits: CommitObserver, _ environment: SyncEngine.Environment) {
+    init(_ database: any DatabaseWriter, commits: CommitObserver, environment: SyncEngine.Environment) {
         self.database = database
         self.commits = commits
         self.environment = environment
@@ -94,7 +94,7 @@ actor OutsideCommits {
         let (version, isDrained) = try await database.writeWithoutTransaction { [version, commits, environment] db in
             let current = try Int64.fetchOne(db, cached: "PRAGMA data_version")
             guard draining, current != version else { return (current, false) }
-            return (current, try Self.drain(db, commits, environment))
+            return (current, try Self.drain(db, commits: commits, environment: environment))
         }
         if version != self.version { commits.signal.advance() }
         self.version = version
@@ -102,7 +102,7 @@ actor OutsideCommits {
         return isDrained
     }
 
-    private static func drain(_ db: Database, _ commits: CommitObserver, _ environment: SyncEngine.Environment) throws
+    private static func drain(_ db: Database, commits: CommitObserver, environment: SyncEngine.Environment) throws
         -> Bool
     {
         let hasCaptured = try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")

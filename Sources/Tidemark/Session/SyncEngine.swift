@@ -116,7 +116,7 @@ public actor SyncEngine {
         self.environment = environment
         self.limits = limits
         commits = CommitObserver()
-        outside = OutsideCommits(database, commits, environment)
+        outside = OutsideCommits(database, commits: commits, environment: environment)
         meter = DownloadMeter(commits.signal)
         let newID = environment.newID
         let now = environment.now

@@ -112,7 +112,6 @@ struct SyncMachine: Sendable {
         }
     }
 
-    /// Whether rows are compared.
     var isComparing: Bool { if case .comparison = aim { true } else { false } }
 
     /// Whether pending change sets are not sent yet, because the rows are not the server's latest.

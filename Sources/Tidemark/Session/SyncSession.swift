@@ -54,7 +54,9 @@ struct SyncSession: Sendable {
                 let step = try await advance(&round, { try $0.next($1) })
                 current = step
                 switch step {
-                case .finish: return
+                case .finish:
+                    // A process may have ended during a download that nobody needs any more.
+                    return SnapshotScratch(beside: database.path, newID: environment.newID).removeAll()
                 case .send(let outgoing):
                     let carried = outgoing.carried
                     current = .send(carried)
@@ -106,10 +108,9 @@ struct SyncSession: Sendable {
     private func takeSnapshot(of zone: String, since base: DeltaBase?, _ round: inout SyncRound) async throws
         -> [DeviceEvent]
     {
-        let path = FileManager.default.temporaryDirectory.appendingPathComponent(
-            "tidemark-\(environment.newID().uuidString).sqlite"
-        ).path
-        defer { SnapshotScratch.remove(path) }
+        let scratch = SnapshotScratch(beside: database.path, newID: environment.newID)
+        let path = scratch.path
+        defer { scratch.remove() }
         let lock = round.lock
         let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -120,7 +121,20 @@ struct SyncSession: Sendable {
         }
         arrived.finish()
         try await renewal
-        return try await advance(&round) { try $0.applySnapshot(at: path, in: $1) }
+        do {
+            let events = try await advance(&round) { try $0.applySnapshot(at: path, in: $1) }
+            scratch.removeReceived()
+            return events
+        } catch {
+            if !Self.isInterruption(error) { scratch.removeReceived() }
+            throw error
+        }
+    }
+
+    /// Whether the same snapshot may fit the next time.
+    private static func isInterruption(_ error: any Error) -> Bool {
+        guard let error = error as? DatabaseError else { return error is CancellationError }
+        return [.SQLITE_ABORT, .SQLITE_INTERRUPT, .SQLITE_BUSY].contains(error.resultCode)
     }
 
     /// Renews the sync lock while pieces of the snapshot arrive, at most once per half lease.
@@ -145,16 +159,44 @@ final class Remembered<Value: Sendable>: Sendable {
     }
 }
 
-/// The temporary files of a snapshot download.
-enum SnapshotScratch {
-    /// Removes the file and its WAL, shared-memory and journal files.
-    static func remove(_ path: String) {
-        for name in [path, path + "-wal", path + "-shm", path + "-journal"]
-        where FileManager.default.fileExists(atPath: name) {
-            do { try FileManager.default.removeItem(atPath: name) } catch {
-                // The system clears its temporary folder later.
-                continue
-            }
+/// The files of a snapshot download: beside the database, so that the next process finds what has arrived.
+struct SnapshotScratch {
+    let path: String
+
+    /// Names the files; they are in the system's temporary folder if the database is in memory.
+    init(beside database: String, newID: () -> UUID) {
+        let folder = URL(fileURLWithPath: database).deletingLastPathComponent().path
+        let isFile = FileManager.default.fileExists(atPath: database)
+        path =
+            isFile && FileManager.default.isWritableFile(atPath: folder)
+            ? database + "-tidemark-snapshot"
+            : FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(newID().uuidString)").path
+    }
+
+    /// Removes the decompressed file.
+    func remove() {
+        SQLiteFiles.remove(path)
+        SQLiteFiles.removeItem(path + ".part")
+    }
+
+    func removeAll() {
+        remove()
+        removeReceived()
+    }
+
+    func removeReceived() { SQLiteFiles.removeItem(path + SnapshotDownload.receivedSuffix) }
+}
+
+/// The files of a SQLite database.
+enum SQLiteFiles {
+    /// Removes a database with its WAL, shared-memory and journal files.
+    static func remove(_ path: String) { for suffix in ["", "-wal", "-shm", "-journal"] { removeItem(path + suffix) } }
+
+    static func removeItem(_ path: String) {
+        guard FileManager.default.fileExists(atPath: path) else { return }
+        do { try FileManager.default.removeItem(atPath: path) } catch {
+            // The next download replaces it, and the next start of the account removes it.
+            return
         }
     }
 }

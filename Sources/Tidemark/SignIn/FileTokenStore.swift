@@ -1,5 +1,6 @@
 internal import Foundation
 internal import TidemarkCore
+internal import TidemarkSQL
 
 /// Tokens in a JSON file that only its owner can read.
 ///
@@ -45,12 +46,14 @@ public struct FileTokenStore: TokenStore {
         let lockPath = file.path + ".lock"
         return try await blocking { () throws(TidemarkError) in
             let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-            guard descriptor >= 0 else { throw PartFile.unwritable(lockPath, String(cString: strerror(errno))) }
+            guard descriptor >= 0 else { throw TidemarkError.unwritable(lockPath) }
             while flock(descriptor, operation) != 0 {
                 let code = errno
                 if code == EINTR { continue }
                 close(descriptor)
-                guard code == EWOULDBLOCK else { throw PartFile.unwritable(lockPath, String(cString: strerror(code))) }
+                guard code == EWOULDBLOCK else {
+                    throw TidemarkError.unwritable(lockPath, String(cString: strerror(code)))
+                }
                 return nil
             }
             return TokenLock { close(descriptor) }

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import TidemarkCore
+internal import TidemarkSQL
 
 /// A small file that only its owner can read, replaced as a whole: a crash leaves the old content or the new one.
 struct PrivateFile: Sendable {
@@ -35,25 +36,23 @@ struct PrivateFile: Sendable {
     /// Replaces the file durably.
     func write(_ data: Data) throws(TidemarkError) {
         let new = path + ".new"
-        let descriptor = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        let handle = try PartFile.open(new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW)
         // The file may be a leftover of a crash, with other permissions.
-        guard fchmod(descriptor, 0o600) == 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
-        do {
+        guard fchmod(handle.fileDescriptor, 0o600) == 0 else { throw TidemarkError.unwritable(new) }
+        try PartFile.naming(new) {
             try handle.write(contentsOf: data)
             try handle.synchronize()
-        } catch { throw PartFile.unwritable(new, error.localizedDescription) }
-        guard rename(new, path) == 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
+        }
+        guard rename(new, path) == 0 else { throw TidemarkError.unwritable(path) }
         try flushFolder()
     }
 
     /// Makes the folder of the file, for its owner only.
     func makeFolder() throws(TidemarkError) {
-        do {
+        try PartFile.naming(folder) {
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch { throw PartFile.unwritable(folder, error.localizedDescription) }
+        }
     }
 
     private var folder: String { URL(fileURLWithPath: path).deletingLastPathComponent().path }
@@ -61,11 +60,9 @@ struct PrivateFile: Sendable {
     /// Makes the new name durable.
     private func flushFolder() throws(TidemarkError) {
         let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw TidemarkError.unwritable(path) }
         defer { close(descriptor) }
         // Some file systems flush no folders; they say so with EINVAL.
-        guard fsync(descriptor) == 0 || errno == EINVAL else {
-            throw PartFile.unwritable(path, String(cString: strerror(errno)))
-        }
+        guard fsync(descriptor) == 0 || errno == EINVAL else { throw TidemarkError.unwritable(path) }
     }
 }

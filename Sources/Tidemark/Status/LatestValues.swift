@@ -14,7 +14,6 @@ final class LatestValues<Value: Sendable>: Sendable {
     /// The changes before the last value; nil before the first one.
     private let lastCount = Mutex<UInt64?>(nil)
 
-    /// Creates a reader; `read` returns nil when its source is gone.
     init(of engine: SyncEngine, read: @escaping @Sendable (SyncEngine) async throws -> Value) {
         signal = engine.commits.signal
         outside = engine.outside
@@ -67,9 +66,4 @@ extension Remembered {
             return last != value
         }
     }
-}
-
-extension AsyncStream where Element: Sendable {
-    /// A stream of state that waits while the file cannot be read.
-    init(_ values: LatestValues<Element>) { self.init(unfolding: { await values.nextReadable() }) }
 }

@@ -9,7 +9,8 @@ extension SyncEngine {
     /// Each access returns a new stream, which begins at once. Only the latest status waits for a slow reader. The
     /// stream ends with the engine.
     public nonisolated var statuses: AsyncStream<DeviceStatus> {
-        AsyncStream(LatestValues(of: self) { try await $0.status() })
+        let values = LatestValues(of: self) { try await $0.status() }
+        return AsyncStream(unfolding: { await values.nextReadable() })
     }
 
     /// The parked conflicts now, and the list after each change of it.

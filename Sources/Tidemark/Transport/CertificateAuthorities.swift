@@ -3,7 +3,6 @@ internal import TidemarkCore
 
 /// The certificate authorities that a device trusts in place of the system's.
 enum CertificateAuthorities {
-    /// Makes a TLS configuration that trusts only the authorities of a PEM file.
     static func configuration(trusting path: String) throws(TidemarkError) -> TLSConfiguration {
         let certificates: [NIOSSLCertificate]
         do { certificates = try NIOSSLCertificate.fromPEMFile(path) } catch {

@@ -106,9 +106,10 @@ public struct HTTPTransport: Transport {
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
-    /// The file appears at `path` only when it is complete and durable. Until then it is at `path` with
-    /// the suffix `.part`, and a failure or cancellation removes it. After a broken connection, the
-    /// download resumes at the next byte.
+    /// The file appears at `path` only when it is complete and durable. Until then it is at `path` with the suffix
+    /// `.part`, and a failure or cancellation removes it. The bytes as received are at `path` with the suffix
+    /// `.received`: with them, the download resumes after a broken connection, and the next call for this path does so
+    /// after a cancellation or the end of the process. The caller removes them after it has used the file.
     @concurrent public func snapshot(
         zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void

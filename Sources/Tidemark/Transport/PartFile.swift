@@ -1,5 +1,6 @@
 internal import Foundation
 internal import TidemarkCore
+internal import TidemarkSQL
 
 /// A file that appears under its name only when it is complete and durable.
 ///
@@ -14,10 +15,9 @@ struct PartFile: Sendable {
         self.path = path
         self.part = part
         handle = try await blocking {
-            // Other users must not read the rows, even in a folder like /tmp.
-            let descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-            guard descriptor >= 0 else { throw Self.unwritable(part, String(cString: strerror(errno))) }
-            return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+            // A process that was thought dead may still write its own file of this name.
+            unlink(part)
+            return try Self.open(part, O_WRONLY | O_CREAT | O_EXCL)
         }
     }
 
@@ -29,41 +29,114 @@ struct PartFile: Sendable {
     }
 
     func write(_ bytes: [UInt8]) async throws {
-        try await blocking { [handle, part] in
-            do { try handle.write(contentsOf: Data(bytes)) } catch {
-                throw Self.unwritable(part, error.localizedDescription)
-            }
-        }
+        try await blocking { [handle, part] in try Self.naming(part) { try handle.write(contentsOf: Data(bytes)) } }
     }
 
     func empty() async throws {
         try await blocking { [handle, part] in
-            do {
+            try Self.naming(part) {
                 try handle.truncate(atOffset: 0)
                 try handle.seek(toOffset: 0)
-            } catch { throw Self.unwritable(part, error.localizedDescription) }
+            }
         }
     }
 
     /// Makes the file durable and renames it, replacing any existing file.
     func commit() async throws {
         try await blocking { [handle, part, path] in
-            do {
+            try Self.naming(part) {
                 try handle.synchronize()
                 try handle.close()
-            } catch { throw Self.unwritable(part, error.localizedDescription) }
-            guard rename(part, path) == 0 else { throw Self.unwritable(path, String(cString: strerror(errno))) }
+            }
+            guard rename(part, path) == 0 else { throw TidemarkError.unwritable(path) }
         }
     }
 
     /// Removes the part; if that fails, the next download empties it.
     func discard() async { await blocking { [part] in _ = unlink(part) } }
 
-    static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-        return TidemarkError(
-            FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
-            "Cannot write \(path): \(reason).",
-            fix: "Check that the directory exists and can be written, and that the disk has room.")
+    /// Names the file in an error of `body`.
+    static func naming<Value>(_ path: String, _ body: () throws -> Value) throws(TidemarkError) -> Value {
+        do { return try body() } catch { throw TidemarkError.unwritable(path, error.localizedDescription) }
     }
+
+    static func open(_ path: String, _ flags: Int32) throws(TidemarkError) -> FileHandle {
+        // Other users must not read the rows, even in a folder like /tmp.
+        let descriptor = Foundation.open(path, flags | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw TidemarkError.unwritable(path) }
+        return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+    }
+}
+
+/// The compressed bytes of a download so far, so that the next process resumes it.
+///
+/// The file begins with two lines: the URL and the entity tag of the file that the bytes are the beginning of. After a
+/// power loss the bytes may be damaged, which the checksum of gzip tells. Every function works on a thread that may
+/// block.
+struct ReceivedFile: Sendable {
+    private static let headBytesMax = 16 << 10
+    private static let pieceBytes = 256 << 10
+    private let path: String
+    private let url: String
+    private let handle: FileHandle
+    /// The entity tag of the stored bytes; nil without any.
+    let tag: String?
+
+    /// Opens the bytes received from a URL; those from another one are none.
+    init(path: String, url: String) async throws {
+        self.path = path
+        self.url = url
+        (handle, tag) = try await blocking {
+            let handle = try PartFile.open(path, O_RDWR | O_CREAT)
+            let head = try PartFile.naming(path) { try handle.read(upToCount: Self.headBytesMax) ?? Data() }
+            let lines = head.split(separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
+            guard lines.count == 3, lines[0].elementsEqual(url.utf8) else { return (handle, nil) }
+            return (handle, String(decoding: lines[1], as: UTF8.self))
+        }
+    }
+
+    /// Calls `take` with the stored bytes but the last one, which it removes; returns their number.
+    ///
+    /// The server confirms that it still has the file by sending the last byte again.
+    func read(_ take: ([UInt8]) async throws -> Void) async throws -> Int64 {
+        guard let tag else { return 0 }
+        let start = UInt64(head(tag).count)
+        let end = try await blocking { [handle, path] in
+            try PartFile.naming(path) {
+                let end = try handle.seekToEnd()
+                guard end > start else { return start }
+                try handle.truncate(atOffset: end - 1)
+                try handle.seek(toOffset: start)
+                return end - 1
+            }
+        }
+        while true {
+            let piece = try await blocking { [handle, path] in
+                try PartFile.naming(path) { try handle.read(upToCount: Self.pieceBytes) ?? Data() }
+            }
+            guard !piece.isEmpty else { return Int64(end - start) }
+            try await take(Array(piece))
+        }
+    }
+
+    /// Forgets the stored bytes, and begins to store others; without a tag, none.
+    func begin(tag: String?) async throws {
+        let head = tag.map(head) ?? Data()
+        try await blocking { [handle, path] in
+            try PartFile.naming(path) {
+                try handle.truncate(atOffset: 0)
+                try handle.seek(toOffset: 0)
+                try handle.write(contentsOf: head)
+            }
+        }
+    }
+
+    func append(_ bytes: [UInt8]) async throws {
+        try await blocking { [handle, path] in try PartFile.naming(path) { try handle.write(contentsOf: Data(bytes)) } }
+    }
+
+    /// Removes the file; if that fails, the next download empties it.
+    func discard() async { await blocking { [path] in _ = unlink(path) } }
+
+    private func head(_ tag: String) -> Data { Data("\(url)\n\(tag)\n".utf8) }
 }

@@ -5,8 +5,8 @@ internal import TidemarkCore
 
 /// Downloads a snapshot, decompresses it and writes it to a file, in constant memory.
 ///
-/// After a broken connection, it requests the rest of the same file. If the server has another file by
-/// then, it sends that one completely.
+/// After a broken connection, and in the next process, it requests the rest of the same file. If the server has another
+/// file by then, it sends that one completely.
 struct SnapshotDownload {
     /// The bytes between two reports of progress.
     private static let progressBytes: Int64 = 100_000
@@ -18,15 +18,36 @@ struct SnapshotDownload {
     /// The largest file, decompressed, in bytes.
     let bytesMax: Int
 
+    /// The suffix of the file with the bytes received so far.
+    static let receivedSuffix = ".received"
+
     func run(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {
         let file = try await PartFile(path: path)
         do {
-            let intake = SnapshotIntake(address: exchange.address, file: file, bytesMax: bytesMax)
-            try await fetch(intake, progress: progress)
-            try await file.commit()
+            let stored = try await ReceivedFile(path: path + Self.receivedSuffix, url: url)
+            let intake = SnapshotIntake(address: exchange.address, file: file, stored: stored, bytesMax: bytesMax)
+            do {
+                try await fetch(intake, progress: progress)
+                try await file.commit()
+            } catch {
+                if intake.isFaulty || intake.tag == nil { await stored.discard() }
+                throw error
+            }
         } catch {
             await file.discard()
             throw error
+        }
+    }
+
+    private func fetch(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
+        async throws
+    {
+        try await intake.takeStored()
+        do { try await fetchRest(intake, progress: progress) } catch {
+            // The bytes of an earlier process may be at fault.
+            guard intake.isFaulty, intake.hasStoredBytes else { throw error }
+            try await intake.startOver()
+            try await fetchRest(intake, progress: progress)
         }
     }
 
@@ -35,7 +56,7 @@ struct SnapshotDownload {
         case cut(any Error, bytes: Int64)
     }
 
-    private func fetch(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
+    private func fetchRest(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
         async throws
     {
         var budget = ResumeBudget()
@@ -99,7 +120,7 @@ struct SnapshotDownload {
                 lastReport = intake.received
             }
         }
-        try intake.finish()
+        try await intake.finish()
         if intake.received > lastReport { progress(intake.received, intake.total) }
         return .whole
     }

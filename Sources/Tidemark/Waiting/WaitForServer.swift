@@ -3,7 +3,6 @@ import TidemarkCore
 
 /// What a wait sees in the file.
 enum Look<Value: Sendable>: Sendable {
-    /// The end of the wait.
     case done(Value)
     /// So many change sets are still in the outbox.
     case pending(Int)

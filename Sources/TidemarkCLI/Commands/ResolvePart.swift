@@ -41,7 +41,6 @@ struct ResolvePart {
         retriedRecords.removeAll(where: names.contains)
     }
 
-    /// The resolution for the library.
     var resolution: Resolution {
         if retriedRecords.isEmpty, mergedRecords.isEmpty { return .accept }
         if acceptedRecords.isEmpty, mergedRecords.isEmpty { return .retry }

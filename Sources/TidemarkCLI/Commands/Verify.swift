@@ -45,7 +45,6 @@ struct Verify: AsyncParsableCommand {
         var expected: Fingerprint?
         /// The fingerprint of the file's rows.
         var computed: Fingerprint?
-        /// The fingerprint of the server's rows.
         var server: Fingerprint?
         var isServerReached: Bool
         var records: [Verification.Record] = []

@@ -56,7 +56,6 @@ package struct ComparisonRequest: Hashable, Sendable, Encodable {
     package var epoch: String?
     /// The hash of the shape of the device's tables.
     package var schema: String?
-    /// The revision that the ranges are at.
     package var revision: Int64
     /// Whether the server computes its fingerprint from all rows instead of using the stored one.
     package var recompute: Bool?

@@ -32,7 +32,6 @@ package struct FingerprintQuery: Hashable, Sendable {
 
 /// The number and the fingerprint of rows, as a store answers a ``FingerprintQuery``.
 package struct RowSum: Hashable, Sendable {
-    /// The index of the range.
     package let range: Int
     /// The record's key in canonical JSON, if the sum is of one row.
     package let key: String?

@@ -57,7 +57,6 @@ extension SyncSchema {
         }
     }
 
-    /// Returns the table that a policy's name refers to.
     private func tableName(of name: String) -> String {
         guard byName[name] == nil else { return name }
         return tables.first { name.hasPrefix("\($0.name).") }?.name ?? name

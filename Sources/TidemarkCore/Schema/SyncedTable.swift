@@ -211,7 +211,6 @@ package struct RowLayout: Sendable {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the key of a row in canonical JSON.
     package func key(of row: [Value]) -> String {
         if keyPlaces.count == 1, case .integer(let id) = row[keyPlaces[0]] { return String(id) }
         var output: [UInt8] = []
@@ -268,7 +267,6 @@ package struct RowLayout: Sendable {
         members[place].dropFirst().dropLast(2).elementsEqual(reader.bytes[name.range])
     }
 
-    /// Appends a key as the name of its attributes.
     package func appendName(of key: String, to output: inout [UInt8]) {
         switch keyKind {
         case .integer:

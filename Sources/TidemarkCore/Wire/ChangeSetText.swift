@@ -23,7 +23,6 @@ package struct ChangeSetText {
 
     /// Where the members of a record are.
     private enum Source: UInt8 {
-        /// In the buffer of its table.
         case buffer
         /// The same, and only the author gets the record.
         case authorsBuffer
@@ -277,7 +276,6 @@ package enum RevisionText {
         }
     }
 
-    /// The whole text.
     package var whole: String {
         var text = ""
         render { text += $0 }

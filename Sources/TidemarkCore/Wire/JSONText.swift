@@ -28,7 +28,6 @@ package enum JSONText {
 
     package static func array(_ values: [String]) -> String { "[\(values.joined(separator: ","))]" }
 
-    /// Returns the text of a canonical JSON string.
     package static func unquote(_ json: String) -> String {
         guard json.contains("\\") else { return String(json.dropFirst().dropLast()) }
         var output = String.UnicodeScalarView()
@@ -216,7 +215,6 @@ package enum WireName {
     /// The character before a table's or column's name that the protocol would otherwise read as its own.
     package static let escape: Character = "="
 
-    /// Returns the member that stands for a table in a change set.
     package static func member(table name: String) -> String { member(name, changeSetMembers) }
     /// Returns the member that stands for a column in a record's attributes, and in images of records.
     package static func member(column name: String) -> String { member(name, recordMembers) }

@@ -38,7 +38,6 @@ package struct SyncRequest: Hashable, Sendable {
             self.next = next
         }
 
-        /// Whether this request follows the last nonce that the server has from this device.
         package func follows(_ serverLast: String?) -> Bool {
             guard let serverLast, !serverLast.isEmpty else { return last == nil }
             return serverLast == next || serverLast == last || open.contains(serverLast)
@@ -231,7 +230,6 @@ package struct ChangeSet: Sendable {
         self.names = names
     }
 
-    /// Returns the column of a record's value.
     package func column(at place: Int, of record: Record) -> WireNames.Column {
         names.tables[record.table].columnsByPlace[Int(values[place].column)]
     }
@@ -391,7 +389,6 @@ package struct Chain {
 
     /// Begins after a history with the chain `previous`.
     package init(after previous: String, revision: Int64) { take("\(previous)\n\(revision)\n") }
-    /// Hashes the next piece of the text.
     package mutating func take(_ piece: String) { hash.take(Array(piece.utf8)) }
 
     /// Returns the chain after the last piece.

@@ -30,7 +30,6 @@ package final class WireNames: Sendable {
     package let tables: [Table]
     /// The places of the tables by the members that stand for them.
     package let places: [String: Int]
-    /// The names of tables that the zone has dropped.
     package let dropped: Set<String>
     package let hasAddingColumns: Bool
 

@@ -116,7 +116,6 @@ package struct ZoneAdoption {
         throw UnsyncableSchema(problems: problems)
     }
 
-    /// Begins a new history of a zone's file that came back from a backup.
     static func beginNewHistory(_ epoch: String, in db: Database) throws {
         try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
         try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])

@@ -6,7 +6,6 @@ import TidemarkSQL
 /// The schema that a zone serves, its JSON, and the file's version to detect changes.
 struct ServedSchema: Hashable, Sendable {
     let schema: SyncSchema
-    /// The schema as JSON.
     let text: String
     let hash: String
     let version: Version

@@ -110,7 +110,6 @@ struct StatementTokens: Equatable {
         return parts + [start..<range.upperBound]
     }
 
-    /// The text of tokens as it stands in the statement.
     private func source(_ range: Range<Int>) -> String {
         String(sql[ranges[range.lowerBound].lowerBound..<ranges[range.upperBound - 1].upperBound])
     }

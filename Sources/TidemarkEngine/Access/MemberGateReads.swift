@@ -2,7 +2,6 @@ import TidemarkCore
 
 /// Tells users about their own accounts.
 public protocol AccountReader: Sendable {
-    /// Returns a user's account.
     func account(of user: String) async throws -> Account
 
     /// Returns whether the server still accepts a token and admits its user; the server does not count it as a use.

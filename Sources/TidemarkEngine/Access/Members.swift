@@ -22,10 +22,7 @@ package struct Members: AccessCell {
         case former
         case member(Role)
 
-        fileprivate var role: Role? {
-            guard case .member(let role) = self else { return nil }
-            return role
-        }
+        fileprivate var role: Role? { if case .member(let role) = self { role } else { nil } }
     }
 
     package init(_ session: AccessSession) { self.session = session }

@@ -14,7 +14,6 @@ package struct TokenRegister {
         /// The moment when it ends, in milliseconds since 1970.
         package let expires: Int64
 
-        /// Returns whether a request with this token can be admitted.
         package func canAct(at now: Int64) -> Bool { expires > now && (state == .issued || state == .active) }
 
         /// Returns the word of lists for the token's state: `unused`, `active`, `ended`, `replaced` or `revoked`.

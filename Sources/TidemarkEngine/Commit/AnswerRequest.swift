@@ -274,7 +274,6 @@ package struct SyncAnswer: Hashable, Sendable {
     /// The change sets, JSON each, in the order in which they are applied.
     package let changeSets: [String]
 
-    /// The answer as JSON.
     package var text: String {
         let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
         let fingerprintMember = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""

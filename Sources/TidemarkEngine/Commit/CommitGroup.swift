@@ -116,7 +116,6 @@ struct Ledger {
     var texts: [Int64: RevisionText] = [:]
     /// What the books knew of changes before the group wrote anything.
     var foreseen: [BasedChange: Foreseen] = [:]
-    /// The records that the group has changed since.
     var changed: Set<RecordID> = []
 
     enum Foreseen {

@@ -94,7 +94,6 @@ package struct Identities {
         return wanted
     }
 
-    /// Returns the temporary id that is a record's key.
     func temporaryKey(_ record: PendingChangeSet.Record) -> TemporaryName? {
         let table = schema.tables[record.table]
         guard table.keyKind == .integer, record.key.utf8.first == UInt8(ascii: "-"), let id = Int64(record.key),
@@ -313,7 +312,6 @@ struct Footprint {
             }
         }
 
-        /// Whether a change of a record moves a unique value.
         fileprivate func movesUnique(_ record: PendingChangeSet.Record, of changeSet: PendingChangeSet) -> Bool {
             guard let uniques = uniques[record.table] else { return false }
             guard record.operation == .update, let uniques else { return true }

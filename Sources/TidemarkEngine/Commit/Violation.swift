@@ -42,7 +42,6 @@ extension ConflictReason {
 }
 
 extension TidemarkError {
-    /// The refusal of a record by a constraint of its table.
     package static func constraintViolated(_ reason: String, in table: String?, _ column: String? = nil) -> Self {
         TidemarkError(
             .constraintViolated, "The table refuses a record: \(reason).",

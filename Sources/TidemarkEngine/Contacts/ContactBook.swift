@@ -109,7 +109,6 @@ public struct DeviceContact: Hashable, Sendable {
     /// The device's revision after the last answer; nil if the server does not know it.
     public let revision: Int64?
 
-    /// Returns the contact of the same device after a later one.
     func followed(by later: DeviceContact) -> DeviceContact {
         DeviceContact(
             zone: zone, device: device, name: later.name, user: later.user, first: first, last: max(last, later.last),

@@ -116,7 +116,6 @@ public final class FanOut: Sendable {
         }
     }
 
-    /// Waits until a listener has a message or has left.
     private func waitUntilDue(_ listener: Int) async {
         await withCheckedContinuation { continuation in
             let isDue = state.withLock { state in

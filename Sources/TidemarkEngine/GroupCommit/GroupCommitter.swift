@@ -73,7 +73,6 @@ package final class GroupCommitter: Sendable {
         if isFirst { Task { await commitAll(of: zone) } }
     }
 
-    /// Commits group after group until no request waits for the zone.
     private func commitAll(of zone: String) async {
         var answeredCount = 0
         while let group = nextGroup(of: zone, answeredCount: answeredCount) {

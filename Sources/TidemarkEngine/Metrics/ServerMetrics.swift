@@ -14,20 +14,9 @@ public struct ServerMetrics: Sendable {
     ]
 
     private let factory: any MetricsFactory
-    private let inFlight: Meter
-    private let memory: Meter
-    private let memoryRefusals: Counter
-    private let waiting: Meter
-    private let listeners: Meter
-    private let cacheHits: Counter
-    private let cacheMisses: Counter
-    private let sharedHits: Counter
-    private let sharedMisses: Counter
-    private let pushes: Counter
-    private let conflicts: Counter
-    private let repeats: Counter
-    private let failedCommits: Counter
-    private let damagedLogs: Counter
+    /// The counters and gauges without labels, by name.
+    private let counters: [String: Counter]
+    private let gauges: [String: Meter]
     private let lag: Recorder
     private let groupSize: Recorder
     private let commits: Timer
@@ -37,22 +26,10 @@ public struct ServerMetrics: Sendable {
     /// The default factory is the one that the process was bootstrapped with.
     public init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
-        func counter(_ definition: MetricDefinition) -> Counter { Counter(label: definition.name, factory: factory) }
-        func gauge(_ definition: MetricDefinition) -> Meter { Meter(label: definition.name, factory: factory) }
-        inFlight = gauge(.inFlight)
-        waiting = gauge(.waiting)
-        listeners = gauge(.listeners)
-        memory = gauge(.memory)
-        memoryRefusals = counter(.memoryRefusals)
-        cacheHits = counter(.cacheHits)
-        cacheMisses = counter(.cacheMisses)
-        sharedHits = counter(.sharedHits)
-        sharedMisses = counter(.sharedMisses)
-        pushes = counter(.pushes)
-        conflicts = counter(.conflicts)
-        repeats = counter(.repeats)
-        failedCommits = counter(.failedCommits)
-        damagedLogs = counter(.damagedLogs)
+        let plain = Self.definitions.filter { $0.kind == .counter && $0.labels.isEmpty }.map(\.name)
+        counters = Dictionary(uniqueKeysWithValues: plain.map { ($0, Counter(label: $0, factory: factory)) })
+        let own: [MetricDefinition] = [.inFlight, .waiting, .listeners, .memory]
+        gauges = Dictionary(uniqueKeysWithValues: own.map { ($0.name, Meter(label: $0.name, factory: factory)) })
         lag = Recorder(label: MetricDefinition.lag.name, factory: factory)
         groupSize = Recorder(label: MetricDefinition.groupSize.name, factory: factory)
         commits = Timer(label: MetricDefinition.commits.name, factory: factory)
@@ -60,19 +37,25 @@ public struct ServerMetrics: Sendable {
             .set(1)
     }
 
-    package func recordDamagedLog() { damagedLogs.increment() }
-    package func changeInFlight(by count: Int) { inFlight.change(by: count) }
+    private func count(_ metric: MetricDefinition, by number: Int = 1) { counters[metric.name]?.increment(by: number) }
+    private func change(_ metric: MetricDefinition, by number: Int) {
+        guard let gauge = gauges[metric.name] else { return }
+        if number > 0 { gauge.increment(by: Double(number)) } else { gauge.decrement(by: Double(-number)) }
+    }
+
+    package func recordDamagedLog() { count(.damagedLogs) }
+    package func changeInFlight(by number: Int) { change(.inFlight, by: number) }
     /// Changes the number of bytes accounted to requests and answers in flight.
-    package func changeMemory(by bytes: Int) { memory.change(by: bytes) }
-    package func recordMemoryRefusal() { memoryRefusals.increment() }
-    func setListeners(_ count: Int) { listeners.set(count) }
+    package func changeMemory(by bytes: Int) { change(.memory, by: bytes) }
+    package func recordMemoryRefusal() { count(.memoryRefusals) }
+    func setListeners(_ number: Int) { gauges[MetricDefinition.listeners.name]?.set(number) }
     /// Counts a request for news as a hit or a miss of the cache in memory.
-    package func recordLookup(isHit: Bool) { (isHit ? cacheHits : cacheMisses).increment() }
+    package func recordLookup(isHit: Bool) { count(isHit ? .cacheHits : .cacheMisses) }
     /// Records how far behind a device was that the cache in memory answered.
     package func recordPull(lag revisions: Int64) { lag.record(revisions) }
     /// Counts a load of change sets as a hit or a miss of the shared cache.
-    package func recordSharedLookup(isHit: Bool) { (isHit ? sharedHits : sharedMisses).increment() }
-    func changeWaiting(by count: Int) { waiting.change(by: count) }
+    package func recordSharedLookup(isHit: Bool) { count(isHit ? .sharedHits : .sharedMisses) }
+    func changeWaiting(by number: Int) { change(.waiting, by: number) }
 
     /// Records an answered or abandoned request; `status` is `gone` when its client disconnected.
     package func recordAnswer(route: String, status: String, in duration: Duration) {
@@ -88,7 +71,7 @@ public struct ServerMetrics: Sendable {
 
     func recordCommit(_ result: Result<[ZoneResult], any Error>, in duration: Duration) {
         guard case .success(let results) = result else {
-            failedCommits.increment()
+            count(.failedCommits)
             return
         }
         commits.recordNanoseconds(duration.nanoseconds)
@@ -97,16 +80,10 @@ public struct ServerMetrics: Sendable {
     }
 
     private func count(_ tally: SyncTally) {
-        pushes.increment(by: tally.accepted)
-        conflicts.increment(by: tally.conflicts)
-        repeats.increment(by: tally.repeats)
+        count(.pushes, by: tally.accepted)
+        count(.conflicts, by: tally.conflicts)
+        count(.repeats, by: tally.repeats)
         if let behind = tally.lag { lag.record(behind) }
-    }
-}
-
-extension Meter {
-    fileprivate func change(by count: Int) {
-        if count > 0 { increment(by: Double(count)) } else { decrement(by: Double(-count)) }
     }
 }
 

@@ -19,7 +19,6 @@ extension SyncedTable.Column {
         return ComponentNames.shared(type == "Blob" ? "Blob" : "\(type)Input")
     }
 
-    /// The component of the values that the affinity holds.
     private var affinityComponent: String {
         switch affinity {
         case "INTEGER": "IntegerAffinity"

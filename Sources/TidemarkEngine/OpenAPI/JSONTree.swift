@@ -65,7 +65,6 @@ extension JSONTree {
         }
     }
 
-    /// The value of a text that is one hole.
     private static func value(of text: String, _ holes: [String: JSONTree]) -> JSONTree? {
         guard text.hasPrefix("{{"), text.hasSuffix("}}") else { return nil }
         return holes[String(text.dropFirst(2).dropLast(2))]

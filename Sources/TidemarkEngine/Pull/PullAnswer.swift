@@ -88,7 +88,6 @@ extension RecentChangeSets {
 }
 
 extension SyncRequest {
-    /// The request of a settled device for new revisions.
     fileprivate static func pull(after revision: Int64, _ device: String? = nil) -> SyncRequest {
         SyncRequest(
             maxRevision: revision, device: device, epoch: nil, schema: nil, limit: nil, isSettled: true,

@@ -19,7 +19,6 @@ package struct RecentChangeSets: Sendable {
     package enum Need: Hashable, Sendable {
         /// None.
         case nothing
-        /// The change sets of these revisions.
         case load(ClosedRange<Int64>)
         /// More than the cache may hold.
         case tooMuch
@@ -30,7 +29,6 @@ package struct RecentChangeSets: Sendable {
     private var schema = ""
     /// The entries without a gap, oldest first.
     private var entries: [RecentChangeSet] = []
-    /// The total bytes of the change sets.
     private(set) var bytes = 0
 
     /// Makes an empty cache.

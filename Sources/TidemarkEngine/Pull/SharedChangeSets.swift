@@ -16,7 +16,6 @@ package protocol SharedChangeSets: Sendable {
 package struct SharedZone: Hashable, Sendable {
     /// The zone's name.
     package let zone: String
-    /// Its epoch.
     package let epoch: String
     /// The hash of the schema that the fingerprints cover.
     package let schema: String

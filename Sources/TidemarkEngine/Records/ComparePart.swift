@@ -34,7 +34,6 @@ package struct ComparePart {
         filter = try ListQuery(items, of: table).filter
     }
 
-    /// Returns the answer as JSON.
     package func json() throws -> String {
         let start = [
             ("epoch", JSONText.quote(reader.state.epoch)), ("revision", String(reader.state.revision)),

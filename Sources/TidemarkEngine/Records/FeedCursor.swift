@@ -7,7 +7,6 @@ import TidemarkCore
 package struct FeedCursor: Hashable, Sendable {
     /// The place.
     package let position: LogPosition
-    /// The state of its revision.
     package let tag: StateTag
 
     /// Creates the cursor of a place by the state of its revision.
@@ -29,7 +28,6 @@ package struct FeedCursor: Hashable, Sendable {
         position = LogPosition(revision: tag.revision, table: place[0], key: place[1])
     }
 
-    /// The cursor as a text of a query.
     package var text: String {
         guard position != LogPosition(revision: position.revision) else { return tag.text }
         let place = JSONText.array([JSONText.quote(position.table), JSONText.quote(position.key)])

@@ -38,7 +38,6 @@ package struct ListConflicts {
         }
     }
 
-    /// The conflicts as JSON.
     package func json(_ query: Query) throws -> String {
         let refusals = try reader.log.refusals(before: query.before, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)

@@ -14,7 +14,6 @@ package struct ListDevices {
     /// The most devices of an answer.
     package static let devicesMax = 1_000
 
-    /// The devices as JSON.
     package func json() throws -> String {
         let devices = try KnownDevices(reader, contacts: contacts).worstFirst
         return JSONText.object([

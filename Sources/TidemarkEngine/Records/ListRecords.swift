@@ -43,7 +43,6 @@ package struct ListRecords {
             place: .init(table: table.name, key: key))
     }
 
-    /// Reads a page.
     package func page(_ items: [ListQuery.Item], of table: SyncedTable, unlike known: String? = nil) throws -> Answer {
         let list = try ListQuery(items, of: table)
         let zone = reader.state

@@ -45,7 +45,6 @@ package struct ListRevisions {
         }
     }
 
-    /// The revisions as JSON.
     package func json(_ query: Query) throws -> String {
         if let table = query.table { _ = try reader.schema.table(table) }
         let revisions = try reader.log.revisions(

@@ -131,7 +131,6 @@ extension RowReader {
 struct AnswerWrites {
     let changeSet: RecordChangeSet
     let zone: any RowReader
-    /// The zone's state after the writes.
     let state: ZoneState
 
     // MARK: Done
@@ -261,7 +260,6 @@ package struct WriteAnswer: Hashable, Sendable {
     /// The record, JSON; nil if the client does not want it, or if it is gone.
     package var record: String?
 
-    /// The HTTP status.
     package var status: Int {
         guard record != nil else { return 204 }
         return operation == .create ? 201 : 200

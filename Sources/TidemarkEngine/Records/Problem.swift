@@ -2,7 +2,6 @@ package import TidemarkCore
 
 /// The refusal of a request for rows, with the facts by which a client decides again (RFC 9457).
 package struct Problem: Error, Hashable, Sendable {
-    /// The error.
     package var error: TidemarkError
     /// The reasons of a refused change set, JSON each.
     package var reasons: [String]

@@ -20,7 +20,6 @@ package struct ReadChanges {
 
     /// A page of a feed.
     package struct Page: Hashable, Sendable {
-        /// The page as JSON.
         package let json: String
         /// The place after the page.
         package let next: FeedCursor
@@ -48,7 +47,6 @@ package struct ReadChanges {
         let hasMore: Bool
     }
 
-    /// Reads the page after a place.
     package func page(after start: LogPosition) throws -> Page {
         let part = try part(after: start)
         let items = part.news.map { news in
@@ -84,7 +82,6 @@ package struct ReadChanges {
 
     /// What a page says about one record.
     private struct News {
-        /// The record's last entry.
         let entry: LogRecord
         /// The record's key, as in a path.
         let key: String

@@ -38,7 +38,6 @@ package struct ClientWrites: Hashable, Sendable {
 ///
 /// The commit judges it as it judges a device's, and no other statement writes rows.
 struct RecordChangeSet: Sendable {
-    /// The writes as the client has sent them.
     let sent: ClientWrites
     /// The writes, in the client's order.
     let writes: [RecordWrite]

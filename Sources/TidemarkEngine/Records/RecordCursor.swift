@@ -41,7 +41,6 @@ package struct RecordCursor: Hashable, Sendable {
         self.since = since
     }
 
-    /// Returns the cursor as a text of a query.
     package func text(question: String, zone: ZoneState) throws -> String {
         let content = Content(v: position.values, k: position.key, s: since.text, q: Self.hash(question, zone))
         let encoder = JSONEncoder()

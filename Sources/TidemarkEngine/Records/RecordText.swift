@@ -36,7 +36,6 @@ package struct RecordText {
         output += "}"
     }
 
-    /// Renders one row.
     package static func object(_ row: RowText, columns: [SyncedTable.Column], key: String? = nil) -> String {
         RecordText(columns).object(row, key: key)
     }
@@ -74,7 +73,6 @@ package struct RecordText {
 /// the hash of the history up to its revision. The hash also differs where the operator restored a backup without
 /// saying so. A state without a logged revision, as that of adopted rows, has the epoch alone.
 package struct StateTag: Hashable, Sendable {
-    /// The revision.
     package let revision: Int64
     /// The first digits of the epoch, then those of the history's hash, if it is known.
     private let history: String
@@ -100,7 +98,6 @@ package struct StateTag: Hashable, Sendable {
         revision == other.revision && (history.hasPrefix(other.history) || other.history.hasPrefix(history))
     }
 
-    /// The tag as a text.
     package var text: String { "\(revision)-\(history)" }
 
     /// 32 bits each: a state of another history passes once in 2^32.
@@ -112,7 +109,6 @@ package struct StateTag: Hashable, Sendable {
 /// In a page of many records, the version of each is its revision and the state of the page, in which it was seen:
 /// `"355@361-1b60e08c9f3a21bc"`.
 package struct RecordTag: Hashable, Sendable {
-    /// The revision of the record.
     package let revision: Int64
     /// The state in which the record was seen.
     package let state: StateTag
@@ -162,7 +158,6 @@ extension RowReader {
 }
 
 extension ZoneReader {
-    /// Returns the tag of a state.
     package func tag(of revision: Int64) throws -> StateTag { try tag(of: revision, in: state) }
 
     /// Whether a state is one of the zone's history.

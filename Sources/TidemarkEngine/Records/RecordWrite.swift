@@ -11,7 +11,6 @@ package struct WriteRequest: Hashable, Sendable {
         case delete = "DELETE"
     }
 
-    /// The method.
     package let method: Method
     /// The table's name.
     package let table: String
@@ -31,7 +30,6 @@ package struct WriteRequest: Hashable, Sendable {
         self.precondition = precondition
     }
 
-    /// The kind of change.
     package var operation: TidemarkCore.Operation {
         switch method {
         case .post: .create
@@ -98,9 +96,7 @@ package enum Precondition: Hashable, Sendable {
 
 /// A write to one record of the zone's schema: its place in a change set.
 struct RecordWrite: Sendable {
-    /// The method.
     let method: WriteRequest.Method
-    /// The table.
     let table: SyncedTable
     /// The state that the client has seen.
     let precondition: Precondition
@@ -145,7 +141,6 @@ struct RecordWrite: Sendable {
 
     /// The key as the client spells it, JSON; a temporary id if the server gives one.
     var key: String { change.key }
-    /// The kind of change.
     var operation: TidemarkCore.Operation { change.operation }
 
     /// The attributes in a change set's text, with their name; nil if there are none.
@@ -156,7 +151,6 @@ struct RecordWrite: Sendable {
         return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
     }
 
-    /// Returns the key of a new record from its columns.
     private static func key(in body: [String: String], of table: SyncedTable, temporaryID: Int64) throws(TidemarkError)
         -> String
     {

@@ -31,9 +31,7 @@ struct RelatedRecords {
 
     /// Two tables' columns that refer to each other.
     private struct Link {
-        /// The table of the related records.
         let table: SyncedTable
-        /// The selected columns of the related records.
         let columns: [SyncedTable.Column]
         /// The columns on the listed side.
         let own: [String]

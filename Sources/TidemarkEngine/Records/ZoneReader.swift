@@ -5,13 +5,11 @@ package protocol RowReader: BookDatabase {
     /// The part of the zone's books that has been read.
     var books: BookState { get }
 
-    /// Answers a question about the rows of one table.
     func tableRows(_ question: TableQuestion) throws -> TableAnswer
 }
 
 /// A question about the rows of one table that a filter selects.
 package enum TableQuestion: Hashable, Sendable {
-    /// A page of rows.
     case page(RowQuery)
     /// Their number and fingerprint, in ranges of keys: of ranges that have rows, in their order; or one sum a row, in
     /// no order within a range.
@@ -48,10 +46,8 @@ package protocol ZoneReader: RowReader {
 }
 
 extension ZoneReader {
-    /// The zone's state.
     package var state: ZoneState { books.state }
 
-    /// The zone's log for the caller.
     package var log: LogReader { LogReader(self, for: access) }
 
     /// Counts the rows that a filter selects, up to `max` + 1.
@@ -74,7 +70,6 @@ package enum RowEstimate: Hashable, Sendable {
     /// More than the store counts.
     case atLeast(Int)
 
-    /// The estimate as JSON.
     package var json: String {
         switch self {
         case .about(let count): #"{"estimate":\#(count)}"#
@@ -85,7 +80,6 @@ package enum RowEstimate: Hashable, Sendable {
 
 /// A place in the log.
 package struct LogPosition: Hashable, Sendable, Codable, Comparable {
-    /// The revision.
     package let revision: Int64
     /// The table; empty before the revision's first entry.
     package let table: String
@@ -116,9 +110,7 @@ package struct LogRecord: Hashable, Sendable {
         case delete
     }
 
-    /// The revision.
     package let revision: Int64
-    /// The table.
     package let table: String
     /// The key in canonical JSON.
     package let key: String
@@ -151,7 +143,6 @@ package struct RevisionRecord: Hashable, Sendable {
 
     /// Who made a revision.
     package enum Source: String, CaseIterable, Sendable {
-        /// A device.
         case device
         /// A client without rows, such as one of `POST /tables/{table}`.
         case client
@@ -159,13 +150,11 @@ package struct RevisionRecord: Hashable, Sendable {
         case program
     }
 
-    /// The revision.
     package let revision: Int64
     /// Who made it.
     package let source: Source
     /// The device; nil for a client without rows and for another program.
     package let device: String?
-    /// The user.
     package let user: String?
     /// The time of the commit by the server's clock, in milliseconds since 1970; nil if unknown.
     package let committed: Int64?
@@ -191,9 +180,7 @@ package struct DeviceRecord: Hashable, Sendable {
     package let device: String
     /// The name that its user gave it.
     package let name: String?
-    /// Its user.
     package let user: String?
-    /// The revision that it has.
     package let revision: Int64
     /// The time of its first request, in milliseconds since 1970.
     package let firstContact: Int64?
@@ -214,7 +201,6 @@ package struct RefusalRecord: Hashable, Sendable {
     package let number: Int64
     /// The change set's id.
     package let id: String
-    /// The device that sent it.
     package let device: String?
     /// The time of the verdict, in milliseconds since 1970.
     package let decided: Int64

@@ -58,7 +58,6 @@ extension BookDatabase {
 /// A set joins a table by `{each}` only. PostgreSQL plans a statement once, perhaps while the table is small, and would
 /// then read all of it and look for each row in the set: its time would grow with the product.
 package struct BookStatement: Sendable {
-    /// The text for SQLite.
     package let sqlite: String
     /// The text for PostgreSQL.
     package let postgres: String
@@ -164,7 +163,6 @@ package struct BookStatement: Sendable {
 
 /// A statement with its values.
 package struct BookQuestion {
-    /// The statement.
     package let statement: BookStatement
     /// The values of the parameters from `$2` on.
     package let values: [Value]

@@ -49,7 +49,6 @@ extension RowReader { package var ways: ZoneWays { books.ways } }
 
 /// The state of a zone at the beginning of a commit.
 package struct CommitHead: Sendable {
-    /// The zone's state.
     package var state: ZoneState
     /// The hash of its history.
     package var chain: String
@@ -67,7 +66,6 @@ package struct CommitHead: Sendable {
 package struct FactsQuery: Sendable {
     /// The ids of change sets.
     package var changeSets: [String] = []
-    /// The devices.
     package var devices: Set<String> = []
     /// The temporary ids that devices name without creating their records in the same change set.
     package var temporaryIDs: [DeviceID: Set<TemporaryName>] = [:]
@@ -106,7 +104,6 @@ package struct Facts: Sendable {
     package var verdicts: [String: Verdict] = [:]
     /// The last exchange with each device that had one.
     package var exchanges: [String: Exchange] = [:]
-    /// The devices with notes of overruled values.
     package var devicesWithNotes: Set<String> = []
     /// The permanent ids that devices got for temporary ones.
     package var permanentIDs: [FactsQuery.DeviceID: [TemporaryName: Int64]] = [:]
@@ -125,7 +122,6 @@ package struct ZoneCommit {
     package var exchanges: [String: Exchange] = [:]
     /// The ids from which the next ones are sought, by the place of the table: the server has assigned lower ones.
     package var nextIDs: [Int: Int64] = [:]
-    /// The zone's state afterwards.
     package let zone: ZoneState
     /// The time of the commit by the server's clock, in milliseconds since 1970.
     let committed: Int64
@@ -141,7 +137,6 @@ package struct ZoneCommit {
 package struct CommittedRevision {
     /// The change of a record.
     package struct Entry {
-        /// The record.
         package let name: RecordID
         /// The kind of change.
         package let operation: Operation
@@ -151,7 +146,6 @@ package struct CommittedRevision {
         package let before: [Value]?
     }
 
-    /// The revision.
     package let revision: Int64
     /// The change set; nil for the changes of other programs.
     package let envelope: SyncRequest.Envelope?
@@ -181,7 +175,6 @@ package struct CommittedRevision {
 package struct Refusal: Sendable {
     /// The change set.
     package let envelope: SyncRequest.Envelope
-    /// The device that sent it.
     package let device: String?
     /// The device's revision.
     package let base: Int64
@@ -243,9 +236,7 @@ package struct Exchange: Hashable, Sendable {
 
 /// The stored verdict of a change set.
 package struct Verdict: Hashable, Sendable {
-    /// The device that sent it.
     package let device: String?
-    /// The hash of its content.
     package let hash: String
     /// The revision it became, or nil when it was refused as a conflict.
     package let revision: Int64?

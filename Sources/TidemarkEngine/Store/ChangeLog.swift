@@ -8,7 +8,6 @@ import TidemarkCore
 /// (``BookDatabase/recent(_:layout:bytesMax:)``), from which events are sent. The feed, histories, conflicts and the
 /// list of revisions read entries, never texts. Whatever a transaction reads for a caller, a ``LogReader`` reads.
 package struct LoggedChangeSet {
-    /// The revision.
     package let revision: Int64
     /// The device that made the change set; nil for a client without rows and for another program.
     package let device: String?

@@ -150,13 +150,11 @@ extension CommitTransaction {
 
     // MARK: Fingerprints
 
-    /// Stores the fingerprint of a revision.
     package func keep(_ fingerprint: Fingerprint, at revision: Int64) throws {
         if books.head?.state.revision == revision { books.head?.fingerprint = fingerprint }
         try keep([(revision, fingerprint)])
     }
 
-    /// Stores the fingerprints of revisions.
     func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)]) throws {
         for (revision, fingerprint) in fingerprints { books.fingerprints[revision] = fingerprint }
         try keep(fingerprints, layout: schema.fingerprintLayout)
@@ -251,7 +249,6 @@ extension CommitTransaction {
 }
 
 extension BookDatabase {
-    /// Stores the fingerprints of revisions for a layout of columns.
     package func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)], layout: String) throws {
         try write(KeepSQL.keepFingerprints, count: fingerprints.count) { index in
             [.integer(fingerprints[index].revision), .text(fingerprints[index].fingerprint.hex), .text(layout)]

@@ -65,7 +65,6 @@ package final class AccessTransactions: AccessDatabase {
     /// Returns the version, which every writing transaction raises; calls that wait at the same time share a query.
     package func version() async throws -> Int64 { try await translatingErrors { try await versions.read() } }
 
-    /// Whether a table of an earlier layout lacks a column.
     private static func lacks(_ column: String, of table: String, _ pg: PostgresConnection) throws -> Bool {
         try pg.query(
             """

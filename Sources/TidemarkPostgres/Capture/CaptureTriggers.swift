@@ -44,7 +44,6 @@ enum CaptureTriggers {
         "\(function(table))\n\(triggers(table, functionName(table.table.name)))"
     }
 
-    /// The statement that removes the trigger function of a dropped table.
     static func uninstall(_ table: String) -> String { "DROP FUNCTION IF EXISTS \(functionName(table))();" }
 
     /// The trigger function's quoted name: PostgreSQL cuts names after 63 bytes, so a long table has its hash in it.

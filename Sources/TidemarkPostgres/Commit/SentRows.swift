@@ -21,7 +21,6 @@ struct SentRows {
 
     /// The places of the columns that rows set or add to, in the table's order.
     var columns: [Int] { Set(values.keys).union(deltas.keys).sorted() }
-    /// The places of the columns that rows set.
     var setColumns: [Int] { values.keys.sorted() }
 
     /// Begins the next row; throws `invalidValue` for a key that the columns cannot hold.
@@ -49,7 +48,6 @@ struct SentRows {
         has[place]?.append(true)
     }
 
-    /// Adds a number to a column of the row.
     mutating func add(_ place: Int, _ delta: Int64) {
         pad(&deltas[place, default: []], with: nil)
         deltas[place]?.append(String(delta))
@@ -133,7 +131,6 @@ struct SentRows {
         return "sent.k\(index)::\(isInteger ? "bigint" : table.wholeType(column))"
     }
 
-    /// The condition that a row has the key of a sent one.
     static func matches(_ table: PostgresTable, _ row: String) -> String {
         let parts = table.table.key.enumerated().map { "\(table.column($1, row)) = \(sentKey($0, of: table))" }
         return ([table.inZone(row)] + parts).joined(separator: " AND ")

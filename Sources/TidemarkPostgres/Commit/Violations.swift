@@ -87,7 +87,6 @@ extension PostgresTransaction {
             place: .init(table: stored?.table.name, column: failure.column))
     }
 
-    /// Returns the table that the failed statement writes to.
     private func statementTable(_ failure: PostgresFailure) -> PostgresTable? {
         let sql = failure.sql ?? ""
         return served.tables.values.first {

@@ -111,7 +111,6 @@ final class ZoneConnections: Sendable {
         }
     }
 
-    /// Reads the revisions of the zones that exist.
     func revisions(of zones: [String]) async throws -> [ZoneRevision] {
         let names = zones.filter { !$0.utf8.contains(0) }
         return try await reading { pg, _ in

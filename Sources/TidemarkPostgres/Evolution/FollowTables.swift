@@ -139,7 +139,6 @@ struct FollowTables {
         }
     }
 
-    /// Divides problems into those of served tables and those of other tables.
     private static func divide(_ problems: [SchemaProblem], _ record: ServedRecord) -> (
         ofServed: [SchemaProblem], ofOthers: [SchemaProblem]
     ) {

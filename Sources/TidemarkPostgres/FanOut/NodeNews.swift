@@ -2,7 +2,6 @@ import TidemarkCore
 
 /// A notification of another node or of another program.
 enum NodeNews: Hashable, Sendable {
-    /// A node has committed a revision.
     case committed(ZoneRevision)
     /// Another program has written into a zone's tables; no revision has the change yet.
     case outside(zone: String)

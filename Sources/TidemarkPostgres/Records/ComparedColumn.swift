@@ -56,7 +56,6 @@ struct ComparedColumn {
     /// The column's text on devices.
     var text: String { table.kind(column.name).text(name) }
 
-    /// The column in an index.
     var indexed: String {
         switch form {
         case .integer, .typed: SQLText.name(column.name)

@@ -255,7 +255,6 @@ enum CheckText {
             && String(decoding: bytes[index..<(index + 5)], as: UTF8.self).uppercased() == "CHECK"
     }
 
-    /// Finds the end of a parenthesised group.
     private static func groupEnd(_ bytes: [UInt8], at start: Int) -> Int {
         var depth = 0
         var index = start

@@ -110,31 +110,18 @@ struct DeclaredType {
     let name: String
     let kind: PostgresType
 
+    /// SQLite stores the app's dates, UUIDs and JSON as they are: text of ISO 8601 or another format.
+    private static let rules: [(parts: [String], name: String, kind: PostgresType)] = [
+        (["INT"], "bigint", .integer), (["CHAR", "CLOB", "TEXT"], "text", .text), (["BLOB"], "bytea", .bytes),
+        (["REAL", "FLOA", "DOUB"], "double precision", .real), (["BOOL"], "boolean", .boolean),
+        (["DATE", "TIME", "UUID", "JSON"], "text", .text),
+    ]
+
     /// Applies SQLite's affinity rules; nil for a column of any type, which PostgreSQL lacks.
     init?(_ declared: String) {
         let type = declared.uppercased()
-        func has(_ parts: String...) -> Bool { parts.contains(where: type.contains) }
-        if has("INT") {
-            name = "bigint"
-            kind = .integer
-        } else if has("CHAR", "CLOB", "TEXT") {
-            name = "text"
-            kind = .text
-        } else if has("BLOB") {
-            name = "bytea"
-            kind = .bytes
-        } else if has("REAL", "FLOA", "DOUB") {
-            name = "double precision"
-            kind = .real
-        } else if has("BOOL") {
-            name = "boolean"
-            kind = .boolean
-        } else if has("DATE", "TIME", "UUID", "JSON") {
-            // SQLite stores the app's text unchanged, ISO 8601 or another format.
-            name = "text"
-            kind = .text
-        } else {
-            return nil
-        }
+        guard let rule = Self.rules.first(where: { $0.parts.contains(where: type.contains) }) else { return nil }
+        name = rule.name
+        kind = rule.kind
     }
 }

@@ -14,7 +14,6 @@ extension PostgresStore: ZoneHost {
 }
 
 extension ZoneConnections {
-    /// The tables that have bookkeeping of each zone.
     private static let bookkeeping = [
         "lineage", "revision", "fingerprint", "log", "verdict", "lap", "contact", "refused", "idmap", "identity",
         "overruled", "capture", "piece", "outside",

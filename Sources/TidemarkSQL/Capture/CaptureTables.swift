@@ -232,7 +232,6 @@ package enum CaptureTables {
         }
     }
 
-    /// Drops the capture tables of a table without triggers.
     package static func forget(_ table: String, in db: Database) throws {
         for prefix in ["tidemark_capture_", "tidemark_evicted_"] {
             try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(prefix + table))")

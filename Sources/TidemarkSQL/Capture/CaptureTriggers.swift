@@ -10,7 +10,6 @@ struct CaptureTriggers {
 
     /// A unique index; `REPLACE` evicts rows that collide in it.
     struct UniqueIndex {
-        /// The columns with the index's collations.
         let columns: [(name: String, collation: String)]
         /// Whether the index is partial, so that an update of any column can add a row to it.
         let isPartial: Bool

@@ -2,7 +2,6 @@ package import GRDB
 package import TidemarkCore
 
 extension CaptureTables {
-    /// Returns the name of the table with the captured rows of a table.
     package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
     /// Returns the name of the table with copies of rows that a `REPLACE` may evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
@@ -124,7 +123,6 @@ package struct CapturedEffects {
         for name in order { if let effect = paths[name]?.effect(on: name) { try body(effect) } }
     }
 
-    /// Divides a captured row into the old and the new one.
     private static func sides(_ values: [Value], of table: SyncedTable) throws -> (old: [Value]?, new: [Value]?) {
         let count = table.columns.count
         let old = Array(values[2..<2 + count])

@@ -65,50 +65,22 @@ enum FingerprintFunctions {
     private static func sortMembers(_ context: OpaquePointer?, _ values: Values?) {
         guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         let json = CanonicalJSON.bytes(address, of: values?[0])
-        let members = members(of: json).sorted { $0.name.lexicographicallyPrecedes($1.name) }
+        var members: [(name: Range<Int>, all: Range<Int>)] = []
+        do throws(TidemarkError) {
+            var reader = try JSONReader(json)
+            try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+                let value = try reader.skip(unchecked: true)
+                members.append((name.range, (name.range.lowerBound - 1)..<value.upperBound))
+            }
+            // Such a text is none of the device's, and no row has its hash.
+        } catch { return SQLFunctions.result(context, Array(json)) }
+        members.sort { json[$0.name].lexicographicallyPrecedes(json[$1.name]) }
         var output = [UInt8(ascii: "{")]
         for (index, member) in members.enumerated() {
             if index > 0 { output.append(UInt8(ascii: ",")) }
-            output += member.all
+            output += json[member.all]
         }
         output.append(UInt8(ascii: "}"))
         SQLFunctions.result(context, output)
-    }
-
-    /// Returns the members of a JSON object without white space: the bytes in the name's quotes, and of the member.
-    private static func members(of json: UnsafeBufferPointer<UInt8>) -> [(
-        name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>
-    )] {
-        var members: [(Slice<UnsafeBufferPointer<UInt8>>, Slice<UnsafeBufferPointer<UInt8>>)] = []
-        var depth = 0
-        var isInString = false
-        var isEscaped = false
-        var start = 1
-        var nameEnd = 0
-        for (index, byte) in json.enumerated() {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                    if nameEnd == 0, depth == 1 { nameEnd = index }
-                }
-                continue
-            }
-            switch byte {
-            case UInt8(ascii: "\""): isInString = true
-            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
-            default: break
-            }
-            if nameEnd > 0, depth == 0 || depth == 1 && byte == UInt8(ascii: ",") {
-                members.append((json[(start + 1)..<nameEnd], json[start..<index]))
-                start = index + 1
-                nameEnd = 0
-            }
-        }
-        return members
     }
 }

@@ -19,7 +19,6 @@ package struct RowFingerprints {
             from: "main.\(SQLText.name(table.name)) AS table_row")
     }
 
-    /// Computes the fingerprint of the current rows of a change set's records.
     package func records(of changeSet: PendingChangeSet) throws -> Fingerprint {
         let keys = Dictionary(grouping: changeSet.records.lazy.filter { $0.table < schema.tables.count }, by: \.table)
         return try schema.tables.enumerated().map { place, table in

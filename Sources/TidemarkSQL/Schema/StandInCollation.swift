@@ -9,7 +9,6 @@ package enum StandInCollation: String, CaseIterable, Sendable {
     /// Compares without spaces at the end.
     case rtrim = "RTRIM"
 
-    /// Adds the collation to a connection under another name.
     func register(as name: UnsafePointer<CChar>, on connection: OpaquePointer?) {
         let compare:
             @convention(c) (UnsafeMutableRawPointer?, Int32, UnsafeRawPointer?, Int32, UnsafeRawPointer?) -> Int32

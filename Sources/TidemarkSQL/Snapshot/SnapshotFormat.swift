@@ -12,7 +12,6 @@ package enum SnapshotFormat {
     package struct Header: Hashable, Sendable {
         package let zone: String
         package let epoch: String
-        /// The revision that the rows are at.
         package let revision: Int64
         /// The zone's schema as encoded by ``SchemaText``.
         package let schema: String

@@ -23,15 +23,16 @@ package struct ScratchFolder: Sendable {
         folder = "\(path).\(id.uuidString.lowercased())"
         // Rename only once it is locked: another process would remove an unlocked folder as abandoned.
         let new = folder + ".new"
-        guard mkdir(new, 0o700) == 0 else { throw Self.unwritable(new) }
+        guard mkdir(new, 0o700) == 0 else { throw TidemarkError.unwritable(new) }
         lock = open(new, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         // On a file system without locks, no folder is ever removed as abandoned.
         if lock >= 0 { flock(lock, LOCK_EX | LOCK_NB) }
         guard rename(new, folder) == 0 else {
-            let error = Self.unwritable(folder)
-            if lock >= 0 { close(lock) }
-            rmdir(new)
-            throw error
+            defer {
+                if lock >= 0 { close(lock) }
+                rmdir(new)
+            }
+            throw TidemarkError.unwritable(folder)
         }
     }
 
@@ -72,14 +73,5 @@ package struct ScratchFolder: Sendable {
             // Leftovers cost disk space only; an unreadable parent fails later, with a proper error.
             return
         }
-    }
-
-    private static func unwritable(_ path: String) -> TidemarkError {
-        let reason = String(cString: strerror(errno))
-        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-        return TidemarkError(
-            FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
-            "Cannot write \(path): \(reason).",
-            fix: "Check that the directory exists and can be written, and that the disk has room.")
     }
 }

@@ -1,7 +1,18 @@
+package import Foundation
 package import GRDB
 package import TidemarkCore
 
 extension TidemarkError {
+    /// The error for a file or folder that cannot be written; without a reason, for that of `errno`.
+    package static func unwritable(_ path: String, _ reason: String = String(cString: strerror(errno))) -> TidemarkError
+    {
+        let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+        return TidemarkError(
+            FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
+            "Cannot write \(path): \(reason).",
+            fix: "Check that the directory exists and can be written, and that the disk has room.")
+    }
+
     /// Translates a SQLite error about a disk, a file or a lock; nil for every other error.
     package init?(storage error: DatabaseError, of file: String) {
         let words = error.message ?? error.resultCode.description

@@ -43,7 +43,6 @@ package enum RowJSON {
         return table.valueColumns.map(\.name).sorted { order($0).lexicographicallyPrecedes(order($1)) }
     }
 
-    /// Returns the SQL of a column's member in the object.
     private static func member(_ column: String) -> String { SQLText.literal(WireName.member(column: column)) }
 
     private static func call(_ function: String, _ columns: [String], size: Int, arguments: (String) -> String)

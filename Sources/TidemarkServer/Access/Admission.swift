@@ -69,7 +69,6 @@ struct Admission: Sendable {
         }
     }
 
-    /// Counts an error if it is the refusal of a token.
     func countFailure(_ error: any Error, of request: Request, _ context: ServerRequestContext) {
         guard (error as? TidemarkError)?.code == .signInNeeded, request.headers[.authorization] != nil else { return }
         rates?.spend(Self.failure(context))

@@ -49,7 +49,6 @@ struct LatestByContent<Value: Sendable>: Sendable {
     private let bounds: Bounds
     /// The entries; the most recently used is the last.
     private var entries: [(content: [UInt8], value: Value)] = []
-    /// The bytes of all keys.
     private(set) var bytes = 0
     var count: Int { entries.count }
 

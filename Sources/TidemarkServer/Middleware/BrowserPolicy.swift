@@ -76,10 +76,7 @@ extension BrowserPolicy {
         case refusesSite(String)
 
         /// The other origin whose page may read the answer; nil if there is none.
-        var allowedOrigin: String? {
-            guard case .isAllowed(let origin) = self else { return nil }
-            return origin
-        }
+        var allowedOrigin: String? { if case .isAllowed(let origin) = self { origin } else { nil } }
     }
 
     /// The values of `Sec-Fetch-Site` that no page of another origin can cause.

@@ -7,7 +7,6 @@ internal import TidemarkEngine
 
 /// The server's paths, their routes, and the refusal of wrong methods.
 struct RouteTable {
-    /// The zone of paths without a zone.
     static let defaultZone = "main"
     /// The list of paths for the error about an unknown path.
     static let summary = """
