@@ -71,14 +71,14 @@ import TidemarkTestSupport
             try FileManager.default.createDirectory(atPath: home, withIntermediateDirectories: true)
             try await TestServer.run(store) { server in
                 let relay = TCPRelay(targetPort: server.port)
-                relay.follow(RelayPlan([.stall(.down, after: 600_000)]))
+                relay.follow(RelayPlan([.stall(.down, after: 900_000)]))
                 let url = "http://127.0.0.1:\(try await relay.start())"
                 do {
                     let database = try DatabaseQueue(path: home + "/app.sqlite")
                     try await database.write { try $0.execute(sql: schema) }
                     let engine = try await SyncEngine(database, server: url)
                     let sync = Task { try await engine.sync() }
-                    for await progress in engine.progress where progress.fraction > 0.2 { break }
+                    for await progress in engine.progress where progress.fraction > 0.35 { break }
                     sync.cancel()
                     await #expect(throws: CancellationError.self) { try await sync.value }
                     try database.close()
