@@ -84,13 +84,10 @@ struct Home {
             reason: "the one place where a device takes time and randomness from the system"),
         Home(
             path: "Sources/Tidemark/Status/ChangeSignal.swift", calls: ["Task.sleep"],
-            reason: "the timer of readers that wait for a change"),
+            reason: "the timer of all that wait for a change: streams of state and the background loop"),
         Home(
             path: "Sources/Tidemark/Transport/SnapshotDownload.swift", calls: ["Task.sleep"],
             reason: "the pause that the server asks for while it writes a snapshot"),
-        Home(
-            path: "Sources/Tidemark/Session/CommitObserver.swift", calls: ["Task.sleep"],
-            reason: "the timer behind the background loop"),
         Home(
             path: "Sources/Tidemark/Session/OutsideCommits.swift", calls: ["Task.sleep"],
             reason: "the pause between two looks: SQLite wakes nobody when another program commits"),

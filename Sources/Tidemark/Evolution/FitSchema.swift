@@ -197,21 +197,24 @@ struct FitSchema {
         }
         try DifferingValues.createTable(in: db)
         for column in columns { try column.compare() }
-        for table in step.alteredTables { try RenamePendingColumns(db: db).rebuildImages(of: table, step) }
         let round = RoundContext(
             db: db, file: try DeviceFile(db), boundaries: boundaries, limits: .standard, now: now, newID: newID)
         // Without its key, the file cannot tell which of the rows have pending edits.
         let isUnmatched = try CompareRebuilt.state(of: round.file) == .unkeyed
+        for table in step.alteredTables {
+            try RenamePendingColumns(db: db).rebuildImages(of: table, step, isUnmatched: isUnmatched)
+        }
         if !isUnmatched { try round.drain() }
-        // The conflicts of this step have no event; the list of conflicts shows them.
-        _ = try round.rebase(isUnmatched ? .unmatched : .edited) {
-            do {
-                for column in columns { try column.take() }
-                for table in added { try adopt.take(table) }
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                // The rows have constraints of their own. The device requests a snapshot, which names the row.
+        let take = { (body: () throws -> Void) in
+            do { try body() } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // The table has constraints of its own. The device requests a snapshot, which names the row.
                 try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
             }
+        }
+        // The conflicts of this step have no event; the list of conflicts shows them.
+        _ = try round.rebase(isUnmatched ? .unmatched : .edited) {
+            for column in columns { try take(column.take) }
+            for table in added { try take { try adopt.take(table) } }
             try UnknownValues(db: db, schema: step.new).deleteUnneeded()
             return []
         }

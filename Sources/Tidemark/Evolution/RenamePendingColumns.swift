@@ -32,24 +32,27 @@ struct RenamePendingColumns {
     }
 
     /// Rewrites the bases, and the `before` images of the outbox, to the table's current columns.
-    func rebuildImages(of table: SyncedTable, _ step: SchemaStep) throws {
-        for (holder, member) in [("tidemark_base", "image"), ("tidemark_outbox", "before")] {
-            try rebuild(member, of: holder, table: table, step: step)
-        }
+    func rebuildImages(of table: SyncedTable, _ step: SchemaStep, isUnmatched: Bool) throws {
+        try rebuild("image", of: "tidemark_base", table: table, step: step, isUnmatched: isUnmatched)
+        try rebuild("before", of: "tidemark_outbox", table: table, step: step, isUnmatched: isUnmatched)
     }
 
     /// A column that the image lacks, or that is newly shared, gets the row's value, so that nothing looks edited.
     ///
-    /// An edit of a newly shared column, or one of a row that is gone, is based on the zone's value.
-    private func rebuild(_ image: String, of holder: String, table: SyncedTable, step: SchemaStep) throws {
+    /// An edit of a newly shared column, or one of a row that is gone, is based on the zone's value. So is each pending
+    /// change, as the rebase brings that value; and `isUnmatched`, all are, because the row may be another record.
+    private func rebuild(
+        _ image: String, of holder: String, table: SyncedTable, step: SchemaStep, isUnmatched: Bool
+    ) throws {
         let added = step.addedColumns.first { $0.0.name == table.name }?.1.map(\.name) ?? []
         let members = try table.valueColumns.map { column -> String in
             let wire = step.new.difference.wireNames[table.name]?[column.name] ?? column.name
             let fill = try step.new.history.fills[table.name]?[column.name] ?? DefaultValue.json(column, in: db)
             let path = SQLText.literal(MemberSQL.path(column.name))
+            let differing = holder == "tidemark_base" ? DifferingValues.mine(table) : DifferingValues.all(table)
             let edited = """
                 (SELECT tidemark_key(theirs)
-                FROM \(DifferingValues.mine(table)) AND differing.key = \(holder).key
+                FROM \(differing) AND differing.key = \(holder).key
                     AND differing.col = \(SQLText.literal(column.name)))
                 """
             let own = """
@@ -63,7 +66,7 @@ struct RenamePendingColumns {
                 WHERE unknown.tbl = \(holder).tbl AND unknown.key = \(holder).key
                     AND unknown.col = \(SQLText.literal(wire)))
                 """
-            let value = "\(edited), \(own), \(zones)"
+            let value = isUnmatched && added.contains(column.name) ? zones : "\(edited), \(own), \(zones)"
             let member = SQLText.literal(JSONText.quote(WireName.member(column: column.name)) + ":")
             let previousValue = added.contains(column.name) ? "NULL" : "\(image) -> \(path)"
             return "\(member) || coalesce(\(previousValue), \(value), \(SQLText.literal(fill)))"

@@ -111,10 +111,12 @@ enum DifferingValues {
                 """)
     }
 
-    /// Returns the SQL of the table's values of kind `mine`, as `differing`, with a condition at its end.
-    static func mine(_ table: SyncedTable) -> String {
-        "temp.tidemark_taken AS differing WHERE differing.tbl = \(SQLText.literal(table.name)) AND differing.kind = 'mine'"
+    /// Returns the SQL of a table's values as `differing`, with a condition at its end.
+    static func all(_ table: SyncedTable) -> String {
+        "temp.tidemark_taken AS differing WHERE differing.tbl = \(SQLText.literal(table.name))"
     }
+
+    static func mine(_ table: SyncedTable) -> String { "\(all(table)) AND differing.kind = 'mine'" }
 
     /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict, if there are some.
     static func park(_ table: SyncedTable, at now: String, newID: () -> UUID, in db: Database, message: String) throws {

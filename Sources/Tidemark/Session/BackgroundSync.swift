@@ -44,7 +44,8 @@ extension SyncEngine {
         stops += 1
         commits.signal.advance()
         await endRounds()
-        await outside.stopDraining()
+        // The engine may have been started again meanwhile.
+        if loop == nil { await outside.stopDraining() }
         for task in tasks { await task.value }
     }
 

@@ -15,18 +15,17 @@ package final class CommitObserver: TransactionObserver, Sendable {
         var first: Int64?
         var transactions = KnownTransactions()
         var hasNews = false
-        var waiter: CheckedContinuation<Void, Never>?
-        /// Whether the pause ended before the engine waited for it.
-        var isOver = false
         /// The server's last hint, until the engine takes it.
         var hint: Hint?
-        var wakesWithEdit = true
-        var wakesWithHint = false
+        /// Whether the engine's pause is over for another reason.
+        var isOver = false
     }
 
     private let state = Mutex(State())
     /// Counts the commits of this database, and other changes of the engine's state.
     let signal = ChangeSignal()
+    /// Counts what may end a pause of the engine.
+    private let wakes = ChangeSignal()
 
     package init() {}
 
@@ -45,15 +44,11 @@ package final class CommitObserver: TransactionObserver, Sendable {
         signal.advance()
         guard let first = state.withLock(\.first) else { return }
         let last = lastCaptured(db)
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        state.withLock { state in
             state.first = nil
             if let last { state.transactions.append(first: first, last: last) }
-            state.hasNews = true
-            guard state.wakesWithEdit else { return nil }
-            defer { state.waiter = nil }
-            return state.waiter
         }
-        waiter?.resume()
+        wakeForEdit()
     }
 
     package func databaseDidRollback(_ db: Database) { state.withLock { $0.first = nil } }
@@ -75,25 +70,15 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// Wakes the waiter for a write of another program.
+    /// Wakes the engine for a write, of this program or another one.
     package func wakeForEdit() {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            state.hasNews = true
-            guard state.wakesWithEdit else { return nil }
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
+        state.withLock { $0.hasNews = true }
+        wakes.advance()
     }
 
     package func hear(_ hint: Hint) {
-        let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
-            state.hint = hint
-            guard state.wakesWithHint else { return nil }
-            defer { state.waiter = nil }
-            return state.waiter
-        }
-        waiter?.resume()
+        state.withLock { $0.hint = hint }
+        wakes.advance()
     }
 
     /// Returns the server's last hint since the previous call; nil if there is none.
@@ -106,37 +91,19 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     /// Waits for a pause; with `orEdit`, a commit of captured changes ends it early, and with `orHint`, a hint.
     package func wait(atMost pause: Duration, orEdit: Bool, orHint: Bool = false) async {
+        let end = ContinuousClock.now + pause
         state.withLock { $0.isOver = false }
-        let timer = Task { [self] in
-            // Cancellation means that the wait has ended already.
-            do { try await Task.sleep(for: pause) } catch { return }
-            wake()
+        while !Task.isCancelled {
+            let count = wakes.count
+            let isDue = state.withLock { orEdit && $0.hasNews || orHint && $0.hint != nil || $0.isOver }
+            let rest = end - .now
+            guard !isDue, rest > .zero else { return }
+            await wakes.wait(beyond: count, atMost: rest)
         }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isDue = state.withLock { state -> Bool in
-                    if orEdit && state.hasNews || orHint && state.hint != nil || state.isOver || Task.isCancelled {
-                        return true
-                    }
-                    state.waiter = continuation
-                    state.wakesWithEdit = orEdit
-                    state.wakesWithHint = orHint
-                    return false
-                }
-                if isDue { continuation.resume() }
-            }
-        } onCancel: {
-            wake()
-        }
-        timer.cancel()
     }
 
     func wake() {
-        let waiter = state.withLock { state in
-            defer { state.waiter = nil }
-            state.isOver = true
-            return state.waiter
-        }
-        waiter?.resume()
+        state.withLock { $0.isOver = true }
+        wakes.advance()
     }
 }

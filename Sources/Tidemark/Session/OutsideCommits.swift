@@ -12,8 +12,10 @@ actor OutsideCommits {
     private let database: any DatabaseWriter
     private let commits: CommitObserver
     private let environment: SyncEngine.Environment
-    /// SQLite's `data_version` at the last poll; nil before the first one.
+    /// SQLite's `data_version` at the last poll, and at the last one that drained; nil before the first one.
     private var version: Int64?
+    private var drainedVersion: Int64?
+    private var hasFailed = false
     private var readers = 0
     private var isDraining = false
     private var polling: Task<Void, Never>?
@@ -34,7 +36,7 @@ actor OutsideCommits {
     func startDraining() {
         isDraining = true
         // What others committed before is captured, too.
-        version = nil
+        drainedVersion = nil
         run()
     }
 
@@ -85,19 +87,27 @@ actor OutsideCommits {
     // MARK: The poll
 
     private func pollOnce() async {
-        // A reader that wakes reads the file, and reports the error; so does the next sync.
-        do { try await poll(draining: isDraining) } catch { commits.signal.advance() }
+        do {
+            try await poll(draining: isDraining)
+            hasFailed = false
+        } catch {
+            // A reader that wakes reads the file, and reports the error; so does the next sync.
+            if !hasFailed, !Task.isCancelled { commits.signal.advance() }
+            hasFailed = !Task.isCancelled
+        }
     }
 
     /// Looks for commits of others, and drains what they captured; returns whether there was anything to drain.
     @discardableResult func poll(draining: Bool) async throws -> Bool {
-        let (version, isDrained) = try await database.writeWithoutTransaction { [version, commits, environment] db in
+        let (version, isDrained) = try await database.writeWithoutTransaction {
+            [drainedVersion, commits, environment] db in
             let current = try Int64.fetchOne(db, cached: "PRAGMA data_version")
-            guard draining, current != version else { return (current, false) }
+            guard draining, current != drainedVersion else { return (current, false) }
             return (current, try Self.drain(db, commits: commits, environment: environment))
         }
         if version != self.version { commits.signal.advance() }
         self.version = version
+        if draining { drainedVersion = version }
         if isDrained { commits.wakeForEdit() }
         return isDrained
     }

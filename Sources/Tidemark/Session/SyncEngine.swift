@@ -145,6 +145,8 @@ public actor SyncEngine {
     deinit {
         listening?.cancel()
         commits.signal.finish()
+        let outside = outside
+        Task { await outside.stopDraining() }
     }
 
     // MARK: Syncing

@@ -54,9 +54,7 @@ struct SyncSession: Sendable {
                 let step = try await advance(&round, { try $0.next($1) })
                 current = step
                 switch step {
-                case .finish:
-                    // A process may have ended during a download that nobody needs any more.
-                    return SnapshotScratch(beside: database.path, newID: environment.newID).removeAll()
+                case .finish: return
                 case .send(let outgoing):
                     let carried = outgoing.carried
                     current = .send(carried)
@@ -78,6 +76,9 @@ struct SyncSession: Sendable {
             } catch let error as TidemarkError {
                 let step = current
                 try await advance(&round) { try $0.handle(error, during: step, in: $1) }.forEach(tell)
+                // Rows of a zone that the user may not read any more do not stay beside the file.
+                guard case .left = round.machine.state else { continue }
+                SnapshotScratch(beside: database.path, newID: environment.newID).removeAll()
             }
         }
     }
@@ -110,7 +111,7 @@ struct SyncSession: Sendable {
     {
         let scratch = SnapshotScratch(beside: database.path, newID: environment.newID)
         let path = scratch.path
-        defer { scratch.remove() }
+        defer { scratch.isResumable ? scratch.remove() : scratch.removeAll() }
         let lock = round.lock
         let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -162,13 +163,16 @@ final class Remembered<Value: Sendable>: Sendable {
 /// The files of a snapshot download: beside the database, so that the next process finds what has arrived.
 struct SnapshotScratch {
     let path: String
+    /// Whether the next process finds the files.
+    let isResumable: Bool
 
     /// Names the files; they are in the system's temporary folder if the database is in memory.
     init(beside database: String, newID: () -> UUID) {
         let folder = URL(fileURLWithPath: database).deletingLastPathComponent().path
-        let isFile = FileManager.default.fileExists(atPath: database)
+        isResumable =
+            FileManager.default.fileExists(atPath: database) && FileManager.default.isWritableFile(atPath: folder)
         path =
-            isFile && FileManager.default.isWritableFile(atPath: folder)
+            isResumable
             ? database + "-tidemark-snapshot"
             : FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(newID().uuidString)").path
     }

@@ -10,6 +10,8 @@ final class ChangeSignal: Sendable {
         var isFinished = false
         var nextReader: UInt64 = 0
         var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        /// The readers whose time was over before they waited.
+        var late: Set<UInt64> = []
     }
 
     private let state = Mutex(State())
@@ -46,7 +48,8 @@ final class ChangeSignal: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
-                    if state.count > count || state.isFinished || Task.isCancelled { return true }
+                    let isLate = state.late.remove(reader) != nil
+                    if isLate || state.count > count || state.isFinished || Task.isCancelled { return true }
                     state.waiting[reader] = continuation
                     return false
                 }
@@ -56,7 +59,15 @@ final class ChangeSignal: Sendable {
             wake(reader)
         }
         timer?.cancel()
+        state.withLock { _ = $0.late.remove(reader) }
     }
 
-    private func wake(_ reader: UInt64) { state.withLock { $0.waiting.removeValue(forKey: reader) }?.resume() }
+    private func wake(_ reader: UInt64) {
+        let waiting = state.withLock { state in
+            let waiting = state.waiting.removeValue(forKey: reader)
+            if waiting == nil { state.late.insert(reader) }
+            return waiting
+        }
+        waiting?.resume()
+    }
 }

@@ -95,26 +95,23 @@ struct ReceivedFile: Sendable {
         }
     }
 
-    /// Calls `take` with the stored bytes but the last one, which it removes; returns their number.
+    /// Calls `take` with the stored bytes but the last one, which it removes.
     ///
     /// The server confirms that it still has the file by sending the last byte again.
-    func read(_ take: ([UInt8]) async throws -> Void) async throws -> Int64 {
-        guard let tag else { return 0 }
+    func read(_ take: ([UInt8]) async throws -> Void) async throws {
+        guard let tag else { return }
         let start = UInt64(head(tag).count)
-        let end = try await blocking { [handle, path] in
+        try await blocking { [handle, path] in
             try PartFile.naming(path) {
-                let end = try handle.seekToEnd()
-                guard end > start else { return start }
-                try handle.truncate(atOffset: end - 1)
+                try handle.truncate(atOffset: max(start, try handle.seekToEnd() - 1))
                 try handle.seek(toOffset: start)
-                return end - 1
             }
         }
         while true {
             let piece = try await blocking { [handle, path] in
                 try PartFile.naming(path) { try handle.read(upToCount: Self.pieceBytes) ?? Data() }
             }
-            guard !piece.isEmpty else { return Int64(end - start) }
+            guard !piece.isEmpty else { return }
             try await take(Array(piece))
         }
     }

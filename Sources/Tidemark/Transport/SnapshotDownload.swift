@@ -42,10 +42,11 @@ struct SnapshotDownload {
     private func fetch(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
         async throws
     {
-        try await intake.takeStored()
+        try await intake.takeStored(progress: progress)
         do { try await fetchRest(intake, progress: progress) } catch {
-            // The bytes of an earlier process may be at fault.
-            guard intake.isFaulty, intake.hasStoredBytes else { throw error }
+            // The bytes of an earlier process may be at fault, or the question for the rest of them.
+            let isAnswered = (error as? TidemarkError)?.code == .invalidResponse
+            guard intake.hasStoredBytes, intake.isFaulty || isAnswered else { throw error }
             try await intake.startOver()
             try await fetchRest(intake, progress: progress)
         }

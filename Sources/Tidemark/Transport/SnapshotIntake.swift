@@ -40,13 +40,19 @@ final class SnapshotIntake {
     }
 
     /// Takes the bytes that an earlier process received.
-    func takeStored() async throws {
+    func takeStored(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {
         guard let storedTag = stored.tag else { return }
         do {
-            received = try await stored.read { try await decompress($0) }
+            try await stored.read { bytes in
+                received += Int64(bytes.count)
+                try await decompress(bytes)
+                progress(received, nil)
+            }
             hasStoredBytes = received > 0
             if hasStoredBytes { tag = storedTag }
-        } catch is GzipError { try await startOver() }
+        } catch is GzipError { try await startOver() } catch let error as TidemarkError
+            where error.code == .invalidResponse
+        { try await startOver() }
     }
 
     /// Forgets all bytes so far, so that the next request is for the whole file.

@@ -29,8 +29,8 @@ extension SyncEngine {
         defer { ownRounds?.cancel() }
         while true {
             try Task.checkCancellation()
-            guard era == stops else { throw CancellationError() }
             try await database.typingStorage { try await outside.prepare() }
+            guard era == stops else { throw CancellationError() }
             let count = commits.signal.count
             let mayStillMerge = hasRound
             let hasSynced = roundsDone > firstRounds

@@ -50,7 +50,6 @@ struct AdoptBesideMain: Sendable {
     let main: ZoneShapes.Main
     let zone: String
     let shapes: ZoneShapes
-    /// Adopts the file by introspection of its tables.
     let adopt: ZoneFile.Adopt
 
     /// Adopts the file in the caller's transaction; throws ``TidemarkCore/UnsyncableSchema`` for unfit tables.

@@ -183,7 +183,6 @@ package final class Announcements: Sendable {
 
     private struct State {
         var read: Read?
-        /// The latest revision of each zone that has a running task.
         var latestByZone: [String: ZoneRevision] = [:]
     }
 

@@ -4,7 +4,6 @@ import TidemarkCore
 // if that loses nothing, and stores it as it is if not. So the schemas name the affinity's own form first.
 
 extension SyncedTable.Column {
-    /// The schema of the column in answers, without NULL.
     func answer(in table: SyncedTable) -> JSONTree {
         if table.keyKind == .integer, table.key == [name] { return ComponentNames.shared("Integer") }
         guard table.isStrict else { return ComponentNames.shared(affinityComponent) }

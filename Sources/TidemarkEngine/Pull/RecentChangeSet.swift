@@ -36,7 +36,6 @@ package struct RecentChangeSet: Hashable, Sendable, Codable {
         chain == Self.chain(after: previous, revision: revision, device: device, body: body)
     }
 
-    /// Computes the chain of a history after adding a change set.
     package static func chain(after previous: String, revision: Int64, device: String?, body: String) -> String {
         var chain = Chain(after: previous, revision: revision)
         chain.take(body)

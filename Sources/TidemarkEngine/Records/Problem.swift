@@ -29,7 +29,6 @@ package struct Problem: Error, Hashable, Sendable {
         }
     }
 
-    /// Returns the problem as JSON, with the HTTP status of its answer.
     package func json(status: Int) -> String {
         var members = [
             ("type", JSONText.quote("urn:tidemark:error:\(error.code.rawValue)")),

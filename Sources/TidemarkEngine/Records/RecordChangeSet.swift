@@ -173,7 +173,6 @@ enum WriteVerdict: Hashable, Sendable {
 }
 
 extension ConflictReason {
-    /// Reads the reasons among the members of a refused change set.
     static func reasons(in members: [(name: String, value: String)]) -> [ConflictReason] {
         let list = members.first { $0.name == "reasons" }.flatMap { JSONParts.elements(of: $0.value) } ?? []
         return list.compactMap { reason in

@@ -61,7 +61,6 @@ struct TableText {
         return before.affinity == column.affinity
     }
 
-    /// Returns the kind of the served key, if the key is unchanged.
     private func expectedKind(_ table: SyncedTable, _ actual: SyncedTable) -> SyncedTable.KeyKind {
         guard let before = served.byName[table.name], before.key == table.key else {
             return declared?.byName[table.name] == nil ? actual.keyKind : table.keyKind

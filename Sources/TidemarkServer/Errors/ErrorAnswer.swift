@@ -69,7 +69,6 @@ enum ErrorAnswer {
         return response
     }
 
-    /// Renders an error in the form of the request's route.
     private static func rendering(_ problem: Problem, request: Request, context: ServerRequestContext) async throws
         -> Response
     {
