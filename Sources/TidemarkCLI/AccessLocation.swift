@@ -47,7 +47,6 @@ enum AccessLocation: Hashable {
         }
     }
 
-    /// The folder of other zones' files in a data folder.
     static func zones(inFolder folder: String) -> URL { URL(filePath: "\(folder)/zones") }
     /// The folder of other zones' files beside a served file.
     static func zones(besideFile file: String) -> URL { URL(filePath: "\(file)-zones") }

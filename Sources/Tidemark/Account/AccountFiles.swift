@@ -76,7 +76,7 @@ extension SyncAccount {
     func removeDiscarded() throws {
         guard !registry.discarded.isEmpty else { return }
         for name in registry.discarded {
-            SnapshotScratch(beside: "\(folder)/\(name)", newID: UUID.init).removeAll()
+            SnapshotScratch.removeAll(beside: "\(folder)/\(name)")
             SQLiteFiles.remove("\(folder)/\(name)")
             try checkpoint()
         }

@@ -30,8 +30,6 @@ actor OutsideCommits {
 
     deinit { polling?.cancel() }
 
-    // MARK: Who waits
-
     /// Begins to make change sets of the changes of other connections.
     func startDraining() {
         isDraining = true
@@ -83,8 +81,6 @@ actor OutsideCommits {
             }
         }
     }
-
-    // MARK: The poll
 
     private func pollOnce() async {
         do {

@@ -78,7 +78,7 @@ struct SyncSession: Sendable {
                 try await advance(&round) { try $0.handle(error, during: step, in: $1) }.forEach(tell)
                 // Rows of a zone that the user may not read any more do not stay beside the file.
                 guard case .left = round.machine.state else { continue }
-                SnapshotScratch(beside: database.path, newID: environment.newID).removeAll()
+                SnapshotScratch.removeAll(beside: database.path)
             }
         }
     }
@@ -111,7 +111,7 @@ struct SyncSession: Sendable {
     {
         let scratch = SnapshotScratch(beside: database.path, newID: environment.newID)
         let path = scratch.path
-        defer { scratch.isResumable ? scratch.remove() : scratch.removeAll() }
+        defer { scratch.close() }
         let lock = round.lock
         let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -161,37 +161,54 @@ final class Remembered<Value: Sendable>: Sendable {
 }
 
 /// The files of a snapshot download: beside the database, so that the next process finds what has arrived.
+///
+/// One download at a time has them, by a lock of the system. Another one, of a process that was thought dead or of a
+/// database in memory, has files in the system's temporary folder, which nobody resumes.
 struct SnapshotScratch {
     let path: String
-    /// Whether the next process finds the files.
-    let isResumable: Bool
+    /// The locked file of received bytes; nil in the temporary folder.
+    private let lock: FileHandle?
+    private static let suffix = "-tidemark-snapshot"
 
-    /// Names the files; they are in the system's temporary folder if the database is in memory.
     init(beside database: String, newID: () -> UUID) {
-        let folder = URL(fileURLWithPath: database).deletingLastPathComponent().path
-        isResumable =
-            FileManager.default.fileExists(atPath: database) && FileManager.default.isWritableFile(atPath: folder)
-        path =
-            isResumable
-            ? database + "-tidemark-snapshot"
-            : FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(newID().uuidString)").path
+        let shared = database + Self.suffix
+        lock =
+            FileManager.default.fileExists(atPath: database) ? Self.lock(shared + SnapshotDownload.receivedSuffix) : nil
+        let name = "tidemark-\(newID().uuidString)"
+        path = lock == nil ? FileManager.default.temporaryDirectory.appendingPathComponent(name).path : shared
     }
 
-    /// Removes the decompressed file.
-    func remove() {
+    /// Locks a file; nil if another download has it, has just removed it, or the folder cannot be written.
+    private static func lock(_ path: String) -> FileHandle? {
+        // Where no file can be, the temporary folder serves.
+        guard let file = try? PartFile.open(path, O_RDWR | O_CREAT) else { return nil }
+        var named = stat()
+        var locked = stat()
+        guard flock(file.fileDescriptor, LOCK_EX | LOCK_NB) == 0, fstat(file.fileDescriptor, &locked) == 0,
+            stat(path, &named) == 0, named.st_ino == locked.st_ino
+        else { return nil }
+        return file
+    }
+
+    /// Removes all files beside a database that the user may not keep.
+    static func removeAll(beside database: String) {
+        SQLiteFiles.remove(database + suffix)
+        for end in [".part", SnapshotDownload.receivedSuffix] { SQLiteFiles.removeItem(database + suffix + end) }
+    }
+
+    /// Removes the decompressed file, and received bytes that nobody resumes; gives the lock back.
+    func close() {
         SQLiteFiles.remove(path)
         SQLiteFiles.removeItem(path + ".part")
-    }
-
-    func removeAll() {
-        remove()
-        removeReceived()
+        var received = stat()
+        guard let lock, fstat(lock.fileDescriptor, &received) == 0 else { return removeReceived() }
+        if received.st_size == 0 { removeReceived() }
+        flock(lock.fileDescriptor, LOCK_UN)
     }
 
     func removeReceived() { SQLiteFiles.removeItem(path + SnapshotDownload.receivedSuffix) }
 }
 
-/// The files of a SQLite database.
 enum SQLiteFiles {
     /// Removes a database with its WAL, shared-memory and journal files.
     static func remove(_ path: String) { for suffix in ["", "-wal", "-shm", "-journal"] { removeItem(path + suffix) } }

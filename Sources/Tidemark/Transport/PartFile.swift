@@ -52,7 +52,6 @@ struct PartFile: Sendable {
         }
     }
 
-    /// Removes the part; if that fails, the next download empties it.
     func discard() async { await blocking { [part] in _ = unlink(part) } }
 
     /// Names the file in an error of `body`.
@@ -132,7 +131,6 @@ struct ReceivedFile: Sendable {
         try await blocking { [handle, path] in try PartFile.naming(path) { try handle.write(contentsOf: Data(bytes)) } }
     }
 
-    /// Removes the file; if that fails, the next download empties it.
     func discard() async { await blocking { [path] in _ = unlink(path) } }
 
     private func head(_ tag: String) -> Data { Data("\(url)\n\(tag)\n".utf8) }

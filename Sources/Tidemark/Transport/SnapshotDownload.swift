@@ -18,7 +18,6 @@ struct SnapshotDownload {
     /// The largest file, decompressed, in bytes.
     let bytesMax: Int
 
-    /// The suffix of the file with the bytes received so far.
     static let receivedSuffix = ".received"
 
     func run(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {

@@ -5,7 +5,6 @@ package struct FeedQuery: Hashable, Sendable {
     package var tables: Set<String>?
     /// The filter and the columns; only with one table.
     package var list: ListQuery?
-    /// Whether a record has only the columns that changed.
     package var isChangedOnly = false
     package var isDeletedOnly = false
     /// The most records; nil for all within ``ListQuery/allMax``.

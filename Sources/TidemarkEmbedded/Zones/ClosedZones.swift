@@ -19,7 +19,6 @@ final class ClosedZones: Sendable {
 
     init(_ files: ZoneFiles) { self.files = files }
 
-    /// Remembers a zone's revision after its file was closed.
     func remember(_ revision: ZoneRevision) {
         let mark = FileMark(files.file(of: revision.zone))
         zones.withLock { $0[revision.zone] = Known(revision: revision, mark: mark, isSettled: true) }

@@ -103,7 +103,6 @@ public enum Caller: Hashable, Sendable {
     case local
     /// A sender without a token, at a server with identity.
     case anonymous
-    /// A signed-in user.
     case user(User)
 
     /// A user of a server with identity.

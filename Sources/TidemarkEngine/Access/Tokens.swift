@@ -16,7 +16,6 @@ package struct Tokens: AccessCell {
     package struct Holder: Hashable, Sendable {
         package let kind: Token.Kind
         package let token: String
-        /// The id of the token that began its chain.
         package let chain: String
         package let user: String
         package let device: String?

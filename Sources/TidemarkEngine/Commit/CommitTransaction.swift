@@ -219,7 +219,6 @@ package struct BasedChange: Hashable, Sendable {
     package let operation: Operation
     package let base: Int64
 
-    /// Returns the change to a record with a permanent id.
     func renamed(_ id: Int64) -> BasedChange {
         BasedChange(name: RecordID(table: name.table, key: String(id)), operation: operation, base: base)
     }

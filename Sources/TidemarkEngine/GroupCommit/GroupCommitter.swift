@@ -185,7 +185,6 @@ public struct ZoneRequest: Sendable {
     package enum Kind: Sendable {
         /// A round of synchronisation, JSON.
         case sync([UInt8])
-        /// Writes of a client without rows.
         case write(ClientWrites)
         /// A comparison of rows, by ``ComparisonHandler``, JSON.
         case fingerprints([UInt8])

@@ -3,7 +3,6 @@ package import TidemarkCore
 
 /// A write to one record, as a client without rows sends it.
 package struct WriteRequest: Hashable, Sendable {
-    /// The method.
     package enum Method: String, Hashable, Sendable {
         case post = "POST"
         case patch = "PATCH"

@@ -53,7 +53,6 @@ struct ComparedColumn {
         }
     }
 
-    /// The column's text on devices.
     var text: String { table.kind(column.name).text(name) }
 
     var indexed: String {

@@ -5,7 +5,6 @@ struct ServedTypes {
     private let catalogue: [String: CatalogueTable]
     private let declared: [String: [String: String]]
 
-    /// A description of tables that no store has served.
     static let none = ServedTypes(schema: SyncSchema(tables: []), catalogue: [:])
 
     init(schema: SyncSchema, catalogue: [String: CatalogueTable]) {
