@@ -76,6 +76,8 @@ struct Regression: Sendable, CustomTestStringConvertible {
         ),
         Regression(seed: 38, profile: .restore, defect: "the checker took an own earlier change set for an unseen one"),
         Regression(
+            seed: 783_016, profile: .restore, defect: "the checker did not find an edit that was drained in two parts"),
+        Regression(
             seed: 76, profile: .policies,
             defect: "a new record drew a temporary id that another one had before, and replaced it"),
         Regression(seed: 148, defect: "the same, after the retry of a conflict without policies"),
