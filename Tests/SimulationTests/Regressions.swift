@@ -110,6 +110,9 @@ struct Regression: Sendable, CustomTestStringConvertible {
             seed: 903_100_009_006, profile: .rest, rounds: 60,
             defect: "the checker took a client's tag from before its own deletion, which emptied a reference, for valid"
         ),
+        Regression(
+            seed: 783_075, profile: .restore,
+            defect: "compaction made a device's earlier edit another device's, and refused its next one"),
         Regression(seed: 33, rounds: 10, defect: "a retry of a refused change set beside new rows of another program"),
     ]
 }

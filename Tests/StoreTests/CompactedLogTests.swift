@@ -91,4 +91,33 @@ import TidemarkCore
         #expect(conflicts == [true, false, true, false])
         #expect(try await zone.column("SELECT text FROM note ORDER BY id") == ["3", "6"])
     }
+
+    /// A device sends a long outbox in parts, and the log is shorter than the parts.
+    @Test(arguments: Store.all)
+    func `a device is in conflict with its own earlier edits, which compaction has merged`(store: Store) async throws {
+        let zone = try await Self.zone(store, .columns)
+        _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"seen""#))
+        let revision = try await zone.revision()
+        var after: [String] = []
+        var conflicts: [Bool?] = []
+        for (number, device) in [(1, "b"), (2, "b"), (3, "b"), (4, "c"), (5, "b")] {
+            let id = "6f6d3a4e-0000-4000-8000-00000000000\(number)"
+            let list = device == "b" ? after.map { "\"\($0)\"" }.joined(separator: ",") : ""
+            let edit = Self.edit(1, #""revision":\#(revision),"text":"\#(number)""#, time: number)
+            let set = #"{"id":"\#(id)","after":[\#(list)],"# + String(edit.dropFirst())
+            let answer = try await zone.sync(at: zone.revision(), device: device, set)
+            conflicts.append(answer.changeSets.last?.isConflict)
+            if device == "b" { after = [id] }
+            _ = try await Self.moveOn(zone)
+        }
+        #expect(conflicts == [false, false, false, true, false])
+        // Another device's edit between them, which b has not seen.
+        _ = try await zone.sync(at: zone.revision(), device: "c", Self.edit(1, #""text":"of c""#))
+        let set = Self.edit(1, #""revision":\#(revision),"text":"6""#)
+        _ = try await zone.sync(at: zone.revision(), device: "c", Self.edit(1, #""text":"of c again""#))
+        _ = try await Self.moveOn(zone)
+        let last = #"{"id":"6f6d3a4e-0000-4000-8000-000000000006","after":["\#(after[0])"],"# + String(set.dropFirst())
+        let answer = try await zone.sync(at: zone.revision(), device: "b", last)
+        #expect(answer.changeSets.last?.isConflict == true)
+    }
 }

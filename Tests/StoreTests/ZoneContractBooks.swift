@@ -164,10 +164,11 @@ extension ZoneContractTests {
         try await zone.sync(
             at: 3, #"{"team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}},"player":{"delete":[2]}}"#)
         try await zone.transaction { try $0.compact(to: 4) }
-        let (state, changes, wasDeleted, fingerprints) = try await zone.transaction { zone in
-            let update = BasedChange(name: zone.name("team", "1"), operation: .update, base: 1)
+        let (state, changes, later, wasDeleted, fingerprints) = try await zone.transaction { zone in
+            let updates = [1, 2].map { BasedChange(name: zone.name("team", "1"), operation: .update, base: $0) }
+            let contended = try zone.contended([0: updates[0], 1: updates[1]])
             return (
-                try zone.head().state, try zone.contended([0: update])[0]?.changes ?? [],
+                try zone.head().state, contended[0]?.changes ?? [], contended[1]?.changes ?? [],
                 [try zone.wasDeleted("player", "2"), try zone.wasDeleted("player", "3")],
                 [try zone.fingerprint(at: 3) != nil, try zone.fingerprint(at: 4) != nil]
             )
@@ -176,6 +177,8 @@ extension ZoneContractTests {
         #expect(changes.map(\.revision) == [3, 4])
         #expect(changes.map(\.change.columns) == [["rank"], ["name"]], "the last change of each column")
         #expect(changes.map(\.isMerged) == [true, true])
+        #expect(changes.map(\.hidesOthers) == [false, true], "b's name went, which an author at revision 1 has not seen")
+        #expect(later.map(\.hidesOthers) == [false, false], "at revision 2 the author has seen it")
         #expect(wasDeleted == [true, false])
         #expect(fingerprints == [false, true])
         // The verdict outlives the text.

@@ -14,28 +14,6 @@ struct RoundContext {
 
     var schema: SyncSchema { file.schema }
 
-    /// Fits the file to its tables and to the zone's, if one has changed, and reads its state.
-    init(
-        _ db: Database, boundaries: KnownTransactions, limits: Limits = .standard, now: Date,
-        newID: @escaping () -> UUID
-    ) throws {
-        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-        self.init(db: db, file: try DeviceFile(db), boundaries: boundaries, limits: limits, now: now, newID: newID)
-        try EngineConnection.prepare(db, schema: file.schema)
-    }
-
-    init(
-        db: Database, file: DeviceFile, boundaries: KnownTransactions, limits: Limits, now: Date,
-        newID: @escaping () -> UUID
-    ) {
-        self.db = db
-        self.file = file
-        self.boundaries = boundaries
-        self.limits = limits
-        self.now = now
-        self.newID = newID
-    }
-
     /// The time as the bookkeeping stores it.
     var time: String { Timestamp.text(now) }
     var fingerprints: ConfirmedRows { ConfirmedRows(db: db, file: file) }
@@ -116,5 +94,17 @@ struct RoundContext {
             try OwnReferences(db: db, schema: schema).settle()
             return events
         }
+    }
+}
+
+extension RoundContext {
+    /// Fits the file to its tables and to the zone's, if one has changed, and reads its state.
+    init(
+        _ db: Database, boundaries: KnownTransactions, limits: Limits = .standard, now: Date,
+        newID: @escaping () -> UUID
+    ) throws {
+        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
+        self.init(db: db, file: try DeviceFile(db), boundaries: boundaries, limits: limits, now: now, newID: newID)
+        try EngineConnection.prepare(db, schema: file.schema)
     }
 }

@@ -56,6 +56,7 @@ enum ZoneTables {
             try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")
         }
         let logged = try Set(db.columns(in: "tidemark_log").map(\.name))
+        if !logged.contains("absorbed") { try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN absorbed INTEGER") }
         guard !logged.contains("replaced") else { return }
         // An earlier version kept in `unlogged` what no entry had.
         let change = logged.contains("unlogged") ? "RENAME COLUMN unlogged TO replaced" : "ADD COLUMN replaced TEXT"
@@ -133,6 +134,7 @@ enum ZoneTables {
             columns TEXT,
             merged INTEGER NOT NULL DEFAULT 0,
             replaced TEXT,
+            absorbed INTEGER,
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);

@@ -237,8 +237,10 @@ package struct ContendedRecord: Sendable {
 /// An entry of the log about a record.
 package struct LoggedChange: Sendable {
     package let revision: Int64
-    /// Whether compaction has merged several changes into the entry, so that it is nobody's own.
+    /// Whether compaction has merged several changes into the entry.
     package let isMerged: Bool
+    /// Whether another device's change after the base is among them, so that the entry is nobody's own.
+    package let hidesOthers: Bool
     package let change: UnseenChange
     /// Hashes of the values that the change replaced, by column, where the database reads one in several spellings.
     package var replacedHashes: [String: String] = [:]

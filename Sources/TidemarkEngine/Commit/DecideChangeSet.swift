@@ -268,7 +268,7 @@ extension ContendedRecord {
     /// the log does not tell: compaction can have removed changes before that entry.
     fileprivate func replaced(_ column: String, unless seen: SeenRevisions) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
-        let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
+        let lastSeen = touching.lastIndex { !$0.hidesOthers && seen.contains($0.revision) }
         let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
         return unseen.first.flatMap { $0.isMerged ? nil : $0.replacedHashes[column] }
     }
@@ -338,7 +338,7 @@ struct FindContentions {
     private func unseenChanges(of record: ContendedRecord, in table: SyncedTable)
         -> (changes: [UnseenChange], isContended: Bool)
     {
-        let history = record.changes.map { (change: $0.change, isSeen: !$0.isMerged && seen.contains($0.revision)) }
+        let history = record.changes.map { (change: $0.change, isSeen: !$0.hidesOthers && seen.contains($0.revision)) }
         guard history.contains(where: { !$0.isSeen }) else { return ([], false) }
         let unseen = UnseenChange.selectUnseen(
             from: history, columns: Set(table.valueColumns.map(\.name)), adding: schema.addingColumns(of: table.name))

@@ -4,8 +4,8 @@ import TidemarkCore
 ///
 /// - The texts of revisions below the horizon go. Their authors and times stay, because policies compare times.
 /// - Of a record's entries up to the horizon, those stay that last set a column, or last created the record again. The
-///   server needs both to judge edits on an older base. If a record had several entries, those that stay count as
-///   another device's changes. An update keeps the values that it replaced.
+///   server needs both to judge edits on an older base. An entry that stays counts as another device's change for all
+///   who have not seen the last change of another device that it replaced. An update keeps the values that it replaced.
 /// - The entries of deleted records go. An update of such a record is a conflict anyway, and a record with a text key
 ///   can be created again.
 /// - Verdicts stay for ever, so that no change set is applied twice. Up to the horizon only the new ids stay, and the
@@ -79,6 +79,9 @@ private struct RecordEntries {
         let operation: String
         let columns: [String]
         let isMerged: Bool
+        let device: String?
+        /// The last revision of another device whose changes an earlier compaction has merged into this entry.
+        let absorbed: Int64
     }
 
     private let entries: [Entry]
@@ -88,9 +91,13 @@ private struct RecordEntries {
     init(_ rows: ArraySlice<BookRow>, isNumbered: Bool) throws {
         self.isNumbered = isNumbered
         entries = try rows.map { row in
-            Entry(
-                revision: try row.number(2), operation: try row.text(3),
-                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5))
+            let revision = try row.number(2)
+            // An earlier version has not recorded what it merged.
+            let unknown = row.isTrue(5) ? revision : 0
+            return Entry(
+                revision: revision, operation: try row.text(3),
+                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5),
+                device: row[6], absorbed: row.integer(7) ?? unknown)
         }
     }
 
@@ -109,11 +116,20 @@ private struct RecordEntries {
             for column in entry.columns { last[column] = entry.revision }
         }
         let columns = Dictionary(grouping: last.keys) { last[$0] ?? 0 }
+        let replaced = entries.filter { entry in
+            entry.revision != renewal?.revision && columns[entry.revision]?.count != entry.columns.count
+        }
         return entries.map { entry in
-            if entry.revision == renewal?.revision { return (entry.revision, [.text("create"), .null]) }
-            guard let names = columns[entry.revision] else { return (entry.revision, nil) }
+            let isRenewal = entry.revision == renewal?.revision
+            guard let names = isRenewal ? [] : columns[entry.revision] else { return (entry.revision, nil) }
+            let earlier = replaced.filter { other in
+                other.revision < entry.revision
+                    && (isRenewal || other.operation != "update" || other.columns.contains(where: names.contains))
+            }
+            let absorbed = earlier.map { $0.device == entry.device ? $0.absorbed : $0.revision }.max() ?? 0
             let list = JSONText.array(names.sorted().map { JSONText.quote($0) })
-            return (entry.revision, [.text("update"), .text(list)])
+            let last = isRenewal ? [.text("create"), .null] : [Value.text("update"), .text(list)]
+            return (entry.revision, last + [.integer(max(absorbed, entry.absorbed))])
         }
     }
 }
@@ -155,8 +171,10 @@ private enum CompactSQL {
     private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]
     static let entries = BookStatement(
         """
-        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged
+        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged, origin.device,
+            entry.absorbed
         FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2}
+        LEFT JOIN {revision} AS origin ON {here origin} AND origin.revision = entry.revision
         ORDER BY asked.n, entry.revision
         """,
         about: record)
@@ -169,7 +187,7 @@ private enum CompactSQL {
     /// A creation that stands for several changes replaced nothing.
     private static let merge = """
         UPDATE {log} AS entry
-        SET operation = asked.operation, columns = asked.columns, merged = {1|true},
+        SET operation = asked.operation, columns = asked.columns, merged = {1|true}, absorbed = asked.absorbed,
             replaced = CASE WHEN asked.operation = 'update' THEN entry.replaced END
         """
     static let mergeEntries = BookStatement(
@@ -179,7 +197,10 @@ private enum CompactSQL {
             WHERE entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision = asked.revision
             """,
         postgres: "\(merge) FROM \(found) WHERE entry.ctid = found.row_place",
-        about: ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text"])
+        about: [
+            "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
+            "absorbed": "bigint",
+        ])
 
     static let shortenVerdicts = BookStatement(
         """

@@ -166,6 +166,7 @@ extension CommitTransaction {
             entries[index].append(
                 LoggedChange(
                     revision: try row.number(1), isMerged: row.isTrue(4),
+                    hidesOthers: row.isTrue(4) && row.integer(8) ?? .max > changes[index].base,
                     change: UnseenChange(
                         operation: operation, columns: columns,
                         stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
@@ -372,7 +373,7 @@ private enum FactsSQL {
     private static func laterEntries(replaced: String) -> String {
         """
         SELECT asked.n, entry.revision, entry.operation, entry.columns, entry.merged, origin.time, origin.device,
-            \(replaced)
+            \(replaced), entry.absorbed
         FROM {each log AS entry: entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision > asked.base}
         LEFT JOIN {revision} AS origin ON {here origin} AND origin.revision = entry.revision
         ORDER BY asked.n, entry.revision

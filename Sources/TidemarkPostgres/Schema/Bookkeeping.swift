@@ -95,16 +95,18 @@ enum Bookkeeping {
 
     /// Whether ``historyMigration`` is due.
     static let lacksHistory = """
-        SELECT count(*) < 1 OR to_regclass('tidemark.contact') IS NULL
+        SELECT count(*) < 2 OR to_regclass('tidemark.contact') IS NULL
             OR to_regclass('tidemark.refused') IS NULL
         FROM pg_attribute
-        WHERE attrelid = 'tidemark.revision'::regclass AND attname = 'committed'
+        WHERE attrelid IN ('tidemark.revision'::regclass, 'tidemark.log'::regclass)
+            AND attname IN ('committed', 'absorbed')
         """
 
-    /// Migrates layout 5 from before commit times and contacts, which older nodes do not record.
+    /// Migrates layout 5 from before commit times, contacts and merged changes, which older nodes do not record.
     static let historyMigration = """
         SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
         ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;
+        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS absorbed bigint;
         \(contacts)
         """
 
@@ -206,6 +208,7 @@ enum Bookkeeping {
             columns text,
             merged boolean NOT NULL DEFAULT false,
             replaced text,
+            absorbed bigint,
             PRIMARY KEY (zone, tbl, key, revision)
         );
         CREATE INDEX IF NOT EXISTS log_revision ON tidemark.log (zone, revision);

@@ -75,16 +75,6 @@ enum JSONFunctions {
             SELECT coalesce('{"$blob":"' || translate(encode(value, 'base64'), E'\\n', '') || '"}', 'null')
         $$;
 
-        CREATE OR REPLACE FUNCTION tidemark.changes(before text, after text) RETURNS text
-        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-            SELECT coalesce('{' || string_agg(
-                tidemark.quote(new_member.key) || ':' || new_member.value::text, ',' ORDER BY new_member.ordinality)
-                || '}', '{}')
-            FROM json_each(after::json) WITH ORDINALITY AS new_member
-            LEFT JOIN json_each(before::json) AS old_member ON old_member.key = new_member.key
-            WHERE old_member.value::text IS DISTINCT FROM new_member.value::text
-        $$;
-
         \(deviceTypes)
         """
 

@@ -28,14 +28,3 @@ extension Value {
         }
     }
 }
-
-extension DatabaseValue {
-    /// Decodes one JSON value for a database that keeps text without NUL and in UTF-8 only.
-    package static func decoding(_ json: String) throws(InvalidValue) -> DatabaseValue {
-        let value = try Value(json: json)
-        if case .rawText = value {
-            throw InvalidValue(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
-        }
-        return value.databaseValue
-    }
-}
