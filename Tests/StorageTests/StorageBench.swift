@@ -204,7 +204,8 @@ final class StorageBench {
                 db: db, snapshotPath: snapshot, now: Date(timeIntervalSince1970: 1_700_000_000), newID: { UUID() }
             ).join(device: UUID(), server: place.server, zone: place.zone)
             _ = try RescueOutbox(
-                db: db, damagedPath: damaged, now: Date(timeIntervalSince1970: 1_700_000_000), newID: { UUID() }
+                db: db, damagedPath: damaged,
+                moment: Moment(now: Date(timeIntervalSince1970: 1_700_000_000), newID: { UUID() })
             ).takeOver()
         }
         try file.close()

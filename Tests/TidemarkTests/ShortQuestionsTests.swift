@@ -70,8 +70,7 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         let outgoing = try await ben.database.write { db in
             try DeviceCore(limits: .withoutLending).prepareRequest(
-                db, boundaries: [], changeSetsMax: 100, checksRows: true, now: SyncEngine.Environment.system.now(),
-                newID: SyncEngine.Environment.system.newID)
+                db, at: Moment(.system, boundaries: []), changeSetsMax: 100, checksRows: true)
         }
         let short = try #require(outgoing.conditionalGet)
         let full = try await cluster.service.sync(zone: "main", body: outgoing.body)

@@ -3,41 +3,46 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// What a transaction of a device works with, read once at its beginning.
+/// What a transaction of a device works with, read once at its beginning; the members of its moment are its own.
+@dynamicMemberLookup
 struct RoundContext {
     let db: Database
     let file: DeviceFile
-    let boundaries: KnownTransactions
-    let limits: Limits
-    let now: Date
-    let newID: () -> UUID
+    let moment: Moment
 
     var schema: SyncSchema { file.schema }
+    subscript<Value>(dynamicMember member: KeyPath<Moment, Value>) -> Value { moment[keyPath: member] }
 
-    /// The time as the bookkeeping stores it.
-    var time: String { Timestamp.text(now) }
     var fingerprints: ConfirmedRows { ConfirmedRows(db: db, file: file) }
     var pending: PendingChanges { PendingChanges(db: db, schema: schema) }
-    var uncaptured: UncapturedEdits { UncapturedEdits(db: db, schema: schema, now: time, newID: newID) }
-    var parking: ParkConflict { ParkConflict(db: db, now: time) }
+    var uncaptured: UncapturedEdits { UncapturedEdits(db: db, schema: schema, now: moment.time, newID: moment.newID) }
+    var parking: ParkConflict { ParkConflict(db: db, now: moment.time) }
 
-    /// Makes change sets of the captured changes, with the zone's policies.
-    func drain() throws {
-        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
+    /// Makes change sets of the captured changes, with the zone's policies: the one way into the outbox.
+    ///
+    /// `schema` is that of the captured changes, where the file has another one by now.
+    func drain(
+        _ boundaries: KnownTransactions? = nil, schema: SyncSchema? = nil,
+        renumbering: DrainCapture.Renumbering = .all, precedesPending: Bool = false,
+        independent: IndependentTables? = nil
+    ) throws {
+        var moment = moment
+        if let boundaries { moment.boundaries = boundaries }
+        try DrainCapture(
+            db: db, schema: schema ?? self.schema, renumbering: renumbering, precedesPending: precedesPending,
+            independent: independent
+        ).drain(at: moment)
     }
 
     /// Makes change sets of the captured changes, and of rows that only this device has and whose capture was lost.
     func drainWithUnsentRows() throws {
         try drain()
         try UnsentRows(db: db, schema: schema).captureAgain()
-        try DrainCapture(db: db, schema: schema).drain(boundaries: [], now: now, newID: newID)
+        try drain([])
     }
 
     /// Makes change sets of edits that a comparison has found in the rows, ahead of the pending ones.
-    func drainFound() throws {
-        try DrainCapture(db: db, schema: schema, renumbering: .none, precedesPending: true).drain(
-            boundaries: [], now: now, newID: newID)
-    }
+    func drainFound() throws { try drain([], renumbering: .none, precedesPending: true) }
 
     /// The tables at the beginning of a rebase.
     enum Rows {
@@ -99,12 +104,14 @@ struct RoundContext {
 
 extension RoundContext {
     /// Fits the file to its tables and to the zone's, if one has changed, and reads its state.
-    init(
-        _ db: Database, boundaries: KnownTransactions, limits: Limits = .standard, now: Date,
-        newID: @escaping () -> UUID
-    ) throws {
-        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-        self.init(db: db, file: try DeviceFile(db), boundaries: boundaries, limits: limits, now: now, newID: newID)
+    init(_ db: Database, at moment: Moment) throws {
+        try FitSchema(db: db, moment: moment).runIfNeeded()
+        try self.init(prepared: db, at: moment)
+    }
+
+    /// Reads the state of a file that fits.
+    init(prepared db: Database, at moment: Moment) throws {
+        self.init(db: db, file: try DeviceFile(db), moment: moment)
         try EngineConnection.prepare(db, schema: file.schema)
     }
 }

@@ -8,26 +8,23 @@ import TidemarkSQL
 /// It divides the records as ``DivideRecords`` does before sending. All work is in sets, because a conflict may have a
 /// million records.
 struct DivideConflict {
-    let db: Database
-    let schema: SyncSchema
+    let round: RoundContext
     let limits: Limits
-    let now: Date
-    let newID: () -> UUID
+    private var db: Database { round.db }
+    private var schema: SyncSchema { round.schema }
 
     /// Divides the conflict with an id or a number, and returns the ids of the parts that are still parked.
     ///
     /// Each part with a record that a reason names becomes a conflict of its own; the first one keeps the id. Conflicts
     /// that depend on this one depend on all of them afterwards. The other parts become change sets again, unless they
     /// no longer fit the rows. The parts of a change set that was too large go together up to a size.
-    func divide(_ name: String, boundaries: KnownTransactions) throws -> [String] {
+    func divide(_ name: String) throws -> [String] {
         let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
         try requireUnknownTransaction(conflict)
         try ResolveConflict(db: db, schema: schema).requirePredecessors(of: conflict.id)
-        try EngineConnection.prepare(db, schema: schema)
         // What the app has done so far has known boundaries; what this writes is divided.
-        let outbox = DrainCapture(db: db, schema: schema)
-        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        try round.drain()
         let isTooLarge = conflict.reasons.contains { $0.rule == ErrorCode.tooLarge.rawValue && $0.key == nil }
         let count = try assignParts(conflict.id, sizeMax: isTooLarge ? limits.requestBytesMax / 4 : nil)
         // A part's number changes with the next division, so they are kept.
@@ -44,8 +41,7 @@ struct DivideConflict {
             try setReasons(others, of: rest)
             parked += try makeAgain(uncontested[...], of: rest)
         }
-        try DrainCapture(db: db, schema: schema, independent: isTooLarge ? nil : .all)
-            .drain(boundaries: [], now: now, newID: newID)
+        try round.drain([], independent: isTooLarge ? nil : .all)
         return parked
     }
 
@@ -122,7 +118,7 @@ struct DivideConflict {
     /// Makes a conflict of each part but the first one, which keeps the id.
     private func move(_ parts: [Int], of id: String, _ reasons: [Int: [String]]) throws -> [String] {
         guard let first = parts.first else { return [] }
-        let moved = parts.dropFirst().map { (part: $0, id: newID().uuidString.lowercased()) }
+        let moved = parts.dropFirst().map { (part: $0, id: round.newID().uuidString.lowercased()) }
         let list = moved.map { part, id in
             #"[\#(part),"\#(id)",[\#(reasons[part, default: []].joined(separator: ","))]]"#
         }
@@ -152,7 +148,7 @@ struct DivideConflict {
 
     /// Moves parts to one conflict with the same reasons.
     private func moveRest(_ parts: some Collection<Int>, of id: String) throws -> String {
-        let rest = newID().uuidString.lowercased()
+        let rest = round.newID().uuidString.lowercased()
         try db.execute(
             sql: """
                 INSERT INTO tidemark_conflict (id, parked, reasons, kind, after, merges, asks)

@@ -13,10 +13,10 @@ import TidemarkSQL
 /// no other author touched; the others need a function for their table. A person decides about refused
 /// deletions, missing records and conflicts with records outside the change set.
 struct MergeConflicts {
-    let db: Database
-    let schema: SyncSchema
+    let round: RoundContext
     let merges: [String: any RecordMerging]
-    let limits: Limits
+    private var db: Database { round.db }
+    private var schema: SyncSchema { round.schema }
 
     /// A parked change set that still waits for a merge function.
     private struct Parked {
@@ -29,22 +29,21 @@ struct MergeConflicts {
     ]
 
     /// Merges all conflicts that the functions can decide, in the caller's transaction; returns their ids.
-    func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
+    func run() throws -> [String] {
         guard !merges.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
-        let outbox = DrainCapture(db: db, schema: schema)
-        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        try round.drain()
         var mergedIDs: [String] = []
         // A resolved conflict may unblock its dependents, so `candidate` queries the current state.
         for conflict in try Conflict.all(db) where conflict.kind == .refused {
             guard let parked = try candidate(conflict) else { continue }
-            guard parked.merges < limits.mergesMax, try merge(conflict) else {
+            guard parked.merges < round.limits.mergesMax, try merge(conflict) else {
                 try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [parked.id])
                 continue
             }
             try ResolveConflict.forget(parked.id, in: db)
             let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
-            try outbox.drain(boundaries: .all, now: now, newID: newID)
+            try round.drain(.all)
             try db.execute(
                 sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?", arguments: [parked.merges + 1, last])
             mergedIDs.append(parked.id)

@@ -13,8 +13,9 @@ import TidemarkSQL
 /// The server takes the new change set for one whose author has seen the rows of now. So a change set that would
 /// overwrite changes that nobody here has seen stays a conflict, too.
 struct RenumberTaken {
-    let db: Database
-    let schema: SyncSchema
+    let round: RoundContext
+    private var db: Database { round.db }
+    private var schema: SyncSchema { round.schema }
 
     /// The resolved conflicts and the events that replace theirs.
     struct Outcome {
@@ -37,13 +38,12 @@ struct RenumberTaken {
     }
 
     /// Renumbers records of all parked change sets that wait for nothing else; the caller does not enforce references.
-    func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> Outcome {
+    func run() throws -> Outcome {
         var outcome = Outcome()
         let parked = try Conflict.all(db).filter { $0.kind == .refused }
         guard try parked.contains(where: { try !takenRecords($0).isEmpty }) else { return outcome }
         try EngineConnection.prepare(db, schema: schema)
-        let outbox = DrainCapture(db: db, schema: schema)
-        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        try round.drain()
         for conflict in parked {
             let taken = try takenRecords(conflict)
             // Each change set that depends on a renumbered one waits for nothing but that.
@@ -60,7 +60,7 @@ struct RenumberTaken {
             }
             let records = taken + occupied.filter { !isListed($0) }
             guard try makeAgain(conflict, renumbering: records, &outcome) else { continue }
-            try outbox.drain(boundaries: .all, now: now, newID: newID)
+            try round.drain(.all)
             outcome.ids.append(conflict.id)
         }
         return outcome

@@ -18,9 +18,8 @@ import TidemarkSQL
 ///    a table, the snapshot with which the device compares the rows does that.
 struct FitSchema {
     let db: Database
-    let now: Date
-    var boundaries: KnownTransactions = []
-    let newID: () -> UUID
+    let moment: Moment
+    private var now: String { moment.time }
 
     /// Whether a schema of file or zone has changed since the last fit, or a table was rebuilt.
     static func isNeeded(_ file: DeviceFile) -> Bool {
@@ -30,6 +29,12 @@ struct FitSchema {
     func runIfNeeded() throws {
         let file = try DeviceFile(db)
         if Self.isNeeded(file) { try run(served: file.served) }
+    }
+
+    /// Fits the file in a transaction of its own, if the app altered its tables while the engine was open.
+    func runAlone() throws {
+        guard Self.isNeeded(try DeviceFile(db)) else { return }
+        try Transaction.withoutForeignKeys(db) { try runIfNeeded() }
     }
 
     /// Fits the file to a zone's schema, in the caller's transaction with `foreign_keys` off.
@@ -55,7 +60,7 @@ struct FitSchema {
             local: FileSchema.tables(fitted), served: file.fitted.served, renames: file.renames)
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         // What the comparison finds later may belong to any of these changes, so they stay together.
-        try drain(step, boundaries: rebuilt.isEmpty ? boundaries : [], rebuilt: rebuilt)
+        try drain(step, file, rebuilt: rebuilt)
         let isConfirmed = try !isFirst && !rebuilt.isEmpty && hasConfirmedRows(old.common, now: new.common, file)
         if isConfirmed { try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL") }
         try EngineConnection.prepare(db, schema: new.common)
@@ -70,7 +75,7 @@ struct FitSchema {
         try captureMissedEdits(of: comparable, step.new)
         if let served { try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db) }
         try DeviceFile.whileApplying(db) {
-            let early = EarlyRows(db: db, schema: step.new, now: now, newID: newID)
+            let early = EarlyRows(db: db, schema: step.new, now: moment.now, newID: moment.newID)
             try isFirst ? early.capture() : fillTables(step)
         }
         try storeLack(step)
@@ -103,7 +108,7 @@ struct FitSchema {
     private func install(_ schema: SyncSchema) throws {
         try CaptureTables.install(schema, guardsNewIds: true, in: db)
         try StateViews.install(schema, in: db)
-        try DrawnIDs(db: db, schema: schema).settle(newID: newID)
+        try DrawnIDs(db: db, schema: schema).settle(newID: moment.newID)
     }
 
     static func storeFitted(_ tables: FileSchema, _ served: String?, in db: Database) throws {
@@ -123,7 +128,7 @@ struct FitSchema {
     }
 
     /// Before the first snapshot the triggers capture all tables; captures of tables that the zone lacks are dropped.
-    private func drain(_ step: SchemaStep, boundaries: KnownTransactions, rebuilt: [String]) throws {
+    private func drain(_ step: SchemaStep, _ file: DeviceFile, rebuilt: [String]) throws {
         let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While the schemas did not fit, the triggers captured under the file's new names.
         let formerNames = step.formerNames
@@ -133,10 +138,9 @@ struct FitSchema {
         let schema = SyncSchema(tables: drainableTables, policies: step.addPolicies(of: drainableTables))
         let unaltered = step.unalteredTables.subtracting(rebuilt)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(
-            db: db, schema: schema,
-            renumbering: step.isFirst ? .none : .migrated(unaltered: unaltered, renames: step.renames)
-        ).drain(boundaries: boundaries, now: now, newID: newID)
+        try RoundContext(db: db, file: file, moment: moment).drain(
+            rebuilt.isEmpty ? nil : [], schema: schema,
+            renumbering: step.isFirst ? .none : .migrated(unaltered: unaltered, renames: step.renames))
     }
 
     /// Renames columns in captured rows that the device cannot drain yet.
@@ -184,8 +188,8 @@ struct FitSchema {
 
     /// Brings the zone's values of newly shared tables and columns; own values of them become edits or conflicts.
     private func fillTables(_ step: SchemaStep) throws {
-        let adopt = AdoptTables(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
-        let former = FormerRows(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
+        let adopt = AdoptTables(db: db, schema: step.new, now: now, newID: moment.newID)
+        let former = FormerRows(db: db, schema: step.new, now: now, newID: moment.newID)
         for table in step.droppedTables { try former.keep(table, step.old.common.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
         for table in added { try adopt.assignTemporaryIDs(table, shared: step.sharedBefore) }
@@ -193,12 +197,11 @@ struct FitSchema {
         try former.dropUnneeded()
         let columns = step.addedColumns.map { table, columns in
             TakeColumns(
-                db: db, schema: step.new, table: table, columns: columns, now: Timestamp.text(now), newID: newID)
+                db: db, schema: step.new, table: table, columns: columns, now: now, newID: moment.newID)
         }
         try DifferingValues.createTable(in: db)
         for column in columns { try column.compare() }
-        let round = RoundContext(
-            db: db, file: try DeviceFile(db), boundaries: boundaries, limits: .standard, now: now, newID: newID)
+        let round = RoundContext(db: db, file: try DeviceFile(db), moment: moment)
         // Without its key, the file cannot tell which of the rows have pending edits.
         let isUnmatched = try CompareRebuilt.state(of: round.file) == .unkeyed
         for table in step.alteredTables {

@@ -30,7 +30,7 @@ struct ConfirmedRows {
     }
 
     /// Runs `body` while the tables hold only confirmed rows, then rolls back; in a transaction without foreign keys.
-    func withConfirmedRows<Output>(_ body: () throws -> Output) throws -> Output? {
+    func withConfirmedRows<Output>(_ body: () throws -> Output) throws -> Output {
         var result: Output?
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
@@ -39,6 +39,7 @@ struct ConfirmedRows {
             }
             return .rollback
         }
+        guard let result else { throw TidemarkError.unreadable("The file") }
         return result
     }
 

@@ -18,19 +18,16 @@ struct LeaveZone {
     let db: Database
     /// The frozen change sets that the server certainly did not apply.
     let neverSent: Set<String>
-    let boundaries: KnownTransactions
-    let now: Date
-    let newID: () -> UUID
+    let moment: Moment
 
     /// Runs the transaction; the caller must not be in one.
     func leave() throws -> [DeviceEvent] {
-        var events: [DeviceEvent] = []
         try Transaction.withoutForeignKeys(db) {
-            let round = try RoundContext(db, boundaries: boundaries, now: now, newID: newID)
+            let round = try RoundContext(db, at: moment)
             let file = round.file
             try round.drainWithUnsentRows()
             let mayHideEdits = try mayHideEdits(file)
-            events = try round.rebase { try parkOutbox() }
+            var events = try round.rebase { try parkOutbox() }
             try DeviceFile.whileApplying(db) {
                 guard !mayHideEdits else { return }
                 events += try parkOwnColumns(file.schema)
@@ -40,8 +37,8 @@ struct LeaveZone {
             }
             if !mayHideEdits { try forgetHistory() }
             events.append(.accessEnded(zone: file.zone, isEmptied: !mayHideEdits))
+            return events
         }
-        return events
     }
 
     /// Whether rows may hold edits that no trigger captured, which only a comparison with the server could find.
@@ -60,12 +57,12 @@ struct LeaveZone {
             let isSent = try row.value("is_sent") && !neverSent.contains(id)
             return (id, "[\((isSent ? Conflict.Reason.sentBeforeLeaving : .forbidden).json)]")
         }
-        return try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
+        return try ParkConflict(db: db, now: moment.time).parkUnsent(
             Dictionary(reasons, uniquingKeysWith: { first, _ in first }))
     }
 
     private func parkOwnColumns(_ schema: SyncSchema) throws -> [DeviceEvent] {
-        let id = newID().uuidString.lowercased()
+        let id = moment.newID().uuidString.lowercased()
         var count = 0
         for table in schema.tables {
             let own = schema.difference.unservedColumns[table.name, default: []].map(\.name)
@@ -85,7 +82,7 @@ struct LeaveZone {
         guard count > 0 else { return [] }
         try db.execute(
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"])
+            arguments: [id, moment.time, "[\(Conflict.Reason.forbidden.json)]"])
         return [.conflict(id)]
     }
 

@@ -41,7 +41,7 @@ package struct PrepareDevice {
             try db.execute(sql: "UPDATE tidemark_device SET renames = ?", arguments: [try Renames.encode(renames)])
         }
         try independent?.declare(in: db)
-        let fit = FitSchema(db: db, now: now, newID: newID)
+        let fit = FitSchema(db: db, moment: Moment(now: now, newID: newID))
         try fit.run(served: try DeviceFile(db).served)
     }
 

@@ -13,9 +13,7 @@ struct RescueOutbox {
     let db: Database
     /// The path of a copy of the damaged file, which this type writes to.
     let damagedPath: String
-    let now: Date
-    let newID: () -> UUID
-    var limits = Limits.standard
+    let moment: Moment
     private static let outbox = ["tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
     /// The tables that a rescue can do without.
@@ -36,21 +34,20 @@ struct RescueOutbox {
 
     /// Copies all in one transaction and describes lost optional data; throws if a needed part is unreadable.
     func takeOver() throws -> [String] {
-        var lost: [String] = []
         try Self.typing("the file") {
             let damaged = DamagedFile(db: db, path: damagedPath)
-            try damaged.withAttachedCopy {
+            let lost = try damaged.withAttachedCopy {
                 let readable = try damaged.copyOptional(Self.optional)
-                try Transaction.withoutForeignKeys(db) { lost = try copyAll(readable) }
+                return try Transaction.withoutForeignKeys(db) { try copyAll(readable) }
             }
-            try RescuedContent(db: db).proveUsable(limits: limits, now: now, newID: newID)
+            try RescuedContent(db: db).proveUsable(at: moment)
+            return lost
         }
-        return lost
     }
 
     private func copyAll(_ readable: Set<String>) throws -> [String] {
-        let file = try DeviceFile(db)
-        try EngineConnection.prepare(db, schema: file.schema)
+        let round = try RoundContext(prepared: db, at: moment)
+        let file = round.file
         for table in Self.outbox + Self.conflicts + ["tidemark_capture"] { try copy(table) }
         for table in file.schema.tables { try copy(CaptureTables.shadow(table)) }
         var lost: [String] = []
@@ -68,7 +65,7 @@ struct RescueOutbox {
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
         let epoch = try RescuedIdentity(db: db).take(counters: readable)
-        try DrainCapture(db: db, schema: file.schema, renumbering: .none).drain(boundaries: [], now: now, newID: newID)
+        try round.drain(renumbering: .none)
         try content.createBases()
         // If the history differs, the next sync first asks the server which change sets it knows, and
         // then judges the rest. Until then the bases stay those of the old history.
@@ -76,7 +73,6 @@ struct RescueOutbox {
             try db.execute(sql: "UPDATE tidemark_device SET epoch = ?", arguments: [epoch])
             return lost
         }
-        let round = RoundContext(db: db, file: file, boundaries: [], limits: limits, now: now, newID: newID)
         // The file is new and has no conflict but those that it takes over.
         _ = try round.rebase(.confirmed) { [] }
         return lost

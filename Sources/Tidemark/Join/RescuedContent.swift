@@ -83,14 +83,14 @@ struct RescuedContent {
     }
 
     /// Reads the status and conflicts, builds a request and rolls it back; throws if the file cannot be synced.
-    func proveUsable(limits: Limits, now: Date, newID: () -> UUID) throws {
+    func proveUsable(at moment: Moment) throws {
         _ = try DeviceStatus(db)
         _ = try Conflict.all(db)
         do {
             try db.inTransaction(.immediate) {
+                let limits = moment.limits
                 let request = try DeviceCore(limits: limits).prepareRequest(
-                    db, boundaries: [], changeSetsMax: limits.changeSetsPerRequestMax, checksRows: true, now: now,
-                    newID: newID)
+                    db, at: moment, changeSetsMax: limits.changeSetsPerRequestMax, checksRows: true)
                 try checkForm(of: request.body, limits)
                 return .rollback
             }

@@ -1,6 +1,6 @@
 package import Foundation
 package import GRDB
-package import TidemarkCore
+import TidemarkCore
 import TidemarkSQL
 
 /// Fills a device's tables from a snapshot.
@@ -13,12 +13,9 @@ import TidemarkSQL
 package struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
-    let boundaries: KnownTransactions
     /// The server's knowledge of the outbox; nil without unanswered change sets and doubt about the history.
     let recall: Recall?
-    let limits: Limits
-    let now: Date
-    let newID: () -> UUID
+    let moment: Moment
     var trust = BaseTrust.confirmed
     /// Whether a snapshot may delete many records.
     var consent = MassDeletion.Consent.none
@@ -39,17 +36,15 @@ package struct TakeSnapshot {
         case taken
     }
 
-    package init(
-        db: Database, snapshotPath: String, boundaries: KnownTransactions = [], recall: Recall? = nil,
-        limits: Limits = .standard, now: Date, newID: @escaping () -> UUID
-    ) {
+    init(db: Database, snapshotPath: String, recall: Recall? = nil, moment: Moment) {
         self.db = db
         self.snapshotPath = snapshotPath
-        self.boundaries = boundaries
         self.recall = recall
-        self.limits = limits
-        self.now = now
-        self.newID = newID
+        self.moment = moment
+    }
+
+    package init(db: Database, snapshotPath: String, now: Date, newID: @escaping () -> UUID) {
+        self.init(db: db, snapshotPath: snapshotPath, moment: Moment(now: now, newID: newID))
     }
 
     /// Applies the snapshot to a file that has the zone's tables.
@@ -58,17 +53,15 @@ package struct TakeSnapshot {
     /// in a transaction; this function runs one with `foreign_keys` off, and `finally` at its end.
     func take(finally: (ApplyResult) throws -> Void) throws -> ApplyResult {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
-            var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
                 if let requestState, try requestState != FileState(DeviceFile(db)) {
-                    applied.outcome = .overtaken
-                    return
+                    return ApplyResult(outcome: .overtaken)
                 }
-                applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
-                try DrawnIDs(db: db, schema: DeviceFile(db).schema).settle(newID: newID)
+                let applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
+                try DrawnIDs(db: db, schema: DeviceFile(db).schema).settle(newID: moment.newID)
                 try finally(applied)
+                return applied
             }
-            return applied
         }
     }
 
@@ -82,8 +75,7 @@ package struct TakeSnapshot {
         try withAttachedSnapshot(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
-            var applied = ApplyResult()
-            try Transaction.withoutForeignKeys(db) {
+            return try Transaction.withoutForeignKeys(db) {
                 let tables = try JoinedTables(creating: schema, for: .device, in: db)
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
@@ -96,7 +88,7 @@ package struct TakeSnapshot {
                 for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
                 let local = try tables.index()
                 try SnapshotCheck.rows(of: local, in: db)
-                try DrawnIDs(db: db, schema: local).settle(newID: newID)
+                try DrawnIDs(db: db, schema: local).settle(newID: moment.newID)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
                 try StateViews.install(local, in: db)
                 try objects.create(.afterRows)
@@ -104,10 +96,9 @@ package struct TakeSnapshot {
                 try FitSchema.storeFitted(file.tables, header.schema, in: db)
                 try EngineConnection.prepare(db, schema: file.schema)
                 try finish(header)
-                applied = ApplyResult(
+                return ApplyResult(
                     revision: header.revision, events: [.snapshotTaken(revision: header.revision, records: records)])
             }
-            return applied
         }
     }
 
@@ -124,47 +115,41 @@ package struct TakeSnapshot {
     /// Both must be at one revision. From a later snapshot, the device keeps the rows until it has that revision.
     func compareRebuilt() throws -> RebuiltComparison {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
-            var outcome = RebuiltComparison.outdated
             try Transaction.withoutForeignKeys(db) {
-                let round = try context()
+                let round = try RoundContext(db, at: moment)
                 let file = round.file
                 try round.drain()
                 guard header.since == nil, header.epoch == file.epoch, header.revision >= file.revision,
                     header.schema == file.served, file.lack != .rows
-                else { return }
+                else { return .outdated }
                 if header.revision == file.revision {
-                    outcome = .compared(try CaptureRebuilt(round: round).compare(with: .snapshot))
-                } else if try CompareRebuilt.keepRows(of: file, in: db) {
-                    // Later answers overwrite the values that they bring once more.
-                    if file.lack == .columns {
-                        try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot()
-                        try db.execute(sql: "UPDATE tidemark_device SET stale = 0")
-                    }
-                    outcome = .earlierFile(than: header.revision)
+                    return .compared(try CaptureRebuilt(round: round).compare(with: .snapshot))
                 }
+                guard try CompareRebuilt.keepRows(of: file, in: db) else { return .outdated }
+                // Later answers overwrite the values that they bring once more.
+                if file.lack == .columns {
+                    try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot()
+                    try db.execute(sql: "UPDATE tidemark_device SET stale = 0")
+                }
+                return .earlierFile(than: header.revision)
             }
-            return outcome
         }
     }
 
     // MARK: Steps
-
-    private func context() throws -> RoundContext {
-        try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
-    }
 
     /// Applies a delta; the device requests one only while its rows are those of its revision.
     private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> ApplyResult {
         guard recall?.isAboutOther != true, trust == .confirmed, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
-        return try TakeDelta(round: context(), header: header, since: since, recall: recall).take()
+        return try TakeDelta(round: RoundContext(db, at: moment), header: header, since: since, recall: recall).take()
     }
 
     private func replaceRows(_ header: SnapshotFormat.Header) throws -> ApplyResult {
         try refuseOtherHistory(header)
-        try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: header.schema)
-        let round = try context()
+        try FitSchema(db: db, moment: moment).run(served: header.schema)
+        let round = try RoundContext(db, at: moment)
         let file = round.file
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
@@ -236,10 +221,10 @@ package struct TakeSnapshot {
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             events += try ReplacedRows(db: db, schema: file.schema).park(
-                restored: [], now: Timestamp.text(now), newID: newID)
+                restored: [], now: moment.time, newID: moment.newID)
             let comparison = CompareRebuilt(
-                db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: Timestamp.text(now),
-                newID: newID)
+                db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: moment.time,
+                newID: moment.newID)
             try comparison.restoreRowids()
             try comparison.park(othersMayHaveDeleted: othersMayHaveDeleted)
         }
@@ -251,7 +236,7 @@ package struct TakeSnapshot {
     /// Throws `massDeletion` if the history differs, because then the server cannot confirm it.
     private func suspectDeletion(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws -> MassDeletion? {
         if case .approved = consent { return nil }
-        guard let deletion = try MassDeletion.findInSnapshot(schema, limits: limits, in: db) else { return nil }
+        guard let deletion = try MassDeletion.findInSnapshot(schema, limits: moment.limits, in: db) else { return nil }
         guard try !isReset(header), try header.revision >= DeviceFile(db).revision else {
             throw deletion.error(because: "the server's history has changed.")
         }
@@ -286,7 +271,7 @@ package struct TakeSnapshot {
 
     private func finish(_ header: SnapshotFormat.Header) throws {
         try DeviceClock.receive(header.time, in: db)
-        if try isReset(header) { try DrawnIDs.startAnew(newID: newID, in: db) }
+        if try isReset(header) { try DrawnIDs.startAnew(newID: moment.newID, in: db) }
         try db.execute(
             // Each history numbers the notes of overruled values from 1.
             sql: """
@@ -294,14 +279,14 @@ package struct TakeSnapshot {
                 SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2, zone = ?3
                 """,
             // A file that asked for its user's private zone keeps to that one.
-            arguments: [header.epoch, Timestamp.text(now), header.zone])
+            arguments: [header.epoch, moment.time, header.zone])
         // Edits made before the first snapshot join the snapshot's history.
         try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
         let file = try DeviceFile(db)
         let rows = ConfirmedRows(db: db, file: file)
         // The rows are fresh, so the next sync need not compute their fingerprint again.
-        try rows.recordCheck(now)
+        try rows.recordCheck(moment.now)
         // A fingerprint covers columns, so the zone's is valid only for the zone's own columns.
         try rows.store(file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil)
     }

@@ -23,7 +23,7 @@ struct DrainCapture {
     /// Drains everything captured; if it throws, the caller must roll back its transaction.
     ///
     /// The exact times of the writes are unknown, so a change set gets the time of its drain.
-    func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
+    func drain(at moment: Moment) throws {
         guard var range = try CapturedEffects.collectPending(schema, in: db) else { return }
         let captured = try capturedTables()
         let tables = captured.filter(renumbering.includes)
@@ -37,11 +37,11 @@ struct DrainCapture {
         let overdrawn = try tables.compactMap(drawn.overdrawn)
         if let names = renumbering.columnNames {
             try FoldRewrites(db: db, schema: schema, columnNames: names).run(
-                captured, in: range, outside: boundaries.unknownRanges(in: range))
+                captured, in: range, outside: moment.boundaries.unknownRanges(in: range))
         }
         let groups = TransactionGroups(db: db, schema: schema)
         let independent = try independent ?? IndependentTables(declaredIn: db)
-        for run in try groups.runs(in: range, boundaries: boundaries) {
+        for run in try groups.runs(in: range, boundaries: moment.boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
             guard try CapturedEffects(db, schema: schema, in: whole).reduce() > 0 else { continue }
             try NumberNewRows(db: db, schema: schema).run(from: whole.lowerBound)
@@ -50,13 +50,14 @@ struct DrainCapture {
                 (0..<parts[group.range.upperBound, default: 1]).map { part in
                     NewChangeSet(
                         last: group.range.upperBound, part: part, isOutside: group.isOutside,
-                        id: newID().uuidString.lowercased(), time: clock.next(at: Timestamp.milliseconds(now)))
+                        id: moment.newID().uuidString.lowercased(),
+                        time: clock.next(at: Timestamp.milliseconds(moment.now)))
                 }
             }
             try enqueueReduced(as: sets)
         }
         try renumber(overdrawn, from: last + 1)
-        try drawn.settle(tables, newID: newID)
+        try drawn.settle(tables, newID: moment.newID)
         let first = precedesPending ? try MoveForward(db: db, schema: schema).run(after: last) : last + 1
         try Dependencies(db: db, schema: schema).store(from: first)
         try DeviceClock.store(clock, in: db)

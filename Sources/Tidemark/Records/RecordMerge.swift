@@ -44,16 +44,3 @@ public struct RecordMerge<Record: FetchableRecord & TableRecord>: RecordMerging 
         Result { try values.map { try Partial<Record>(values: $0.merging(input.keyColumns) { $1 }).record() } }
     }
 }
-
-extension SyncEngine {
-    /// Orders merges by their tables; throws `invalidArgument` if two merge one table.
-    static func byTable(_ merges: [any RecordMerging]) throws(TidemarkError) -> [String: any RecordMerging] {
-        var byTable: [String: any RecordMerging] = [:]
-        for merge in merges where byTable.updateValue(merge, forKey: merge.table) != nil {
-            throw TidemarkError(
-                .invalidArgument, "Two merges are for the table \(merge.table).", fix: "Give one merge a table.",
-                place: .init(table: merge.table))
-        }
-        return byTable
-    }
-}

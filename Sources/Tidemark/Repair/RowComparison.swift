@@ -74,25 +74,17 @@ package struct RowComparison: Sendable {
     // MARK: Requests
 
     /// Builds the next request, about the confirmed rows; the caller must not be in a transaction.
-    mutating func next(_ db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID) throws
-        -> Question
-    {
-        var question: Question?
+    mutating func next(_ db: Database, at moment: Moment) throws -> Question {
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
-        try Transaction.withoutForeignKeys(db) {
-            let file = try DeviceFile(db)
-            let round = RoundContext(
-                db: db, file: file, boundaries: boundaries, limits: limits, now: now, newID: newID)
+        return try Transaction.withoutForeignKeys(db) {
+            let round = RoundContext(db: db, file: try DeviceFile(db), moment: moment)
+            let file = round.file
             // Only this device has unsent rows, so they must not be replaced.
             if openRanges == nil, replaces { try round.drainWithUnsentRows() } else { try round.drain() }
             let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
-            if openRanges == nil, replaces { suspicion = try suspect(ranges ?? [], file, in: db) }
-            question = try ranges.map { try self.question($0, file) }
+            if openRanges == nil, replaces { suspicion = try suspect(ranges, file, in: db) }
+            return try question(ranges, file)
         }
-        guard let question else {
-            throw TidemarkError(.internalFailure, "A transaction ended without a question.", fix: "Please report this.")
-        }
-        return question
     }
 
     private func measure(_ db: Database, _ file: DeviceFile) throws -> [KeyRange] {
@@ -129,8 +121,7 @@ package struct RowComparison: Sendable {
 
     /// The caller must not be in a transaction.
     mutating func apply(
-        _ body: [UInt8], to question: Question, in db: Database, now: Date, newID: @escaping () -> UUID,
-        boundaries: KnownTransactions
+        _ body: [UInt8], to question: Question, in db: Database, at moment: Moment
     ) throws -> (events: [DeviceEvent], footing: Footing) {
         report.roundTrips += 1
         report.bytesSent += question.body.count
@@ -142,9 +133,8 @@ package struct RowComparison: Sendable {
         var next = start
         try Transaction.withoutForeignKeys(db) {
             next = start
-            let file = try DeviceFile(db)
-            let round = RoundContext(
-                db: db, file: file, boundaries: boundaries, limits: limits, now: now, newID: newID)
+            let round = RoundContext(db: db, file: try DeviceFile(db), moment: moment)
+            let file = round.file
             try round.drain()
             let answer = try ComparisonAnswer(body, to: question, file: file, in: db)
             guard answer.revision == question.revision, file.revision == question.revision else {
@@ -155,7 +145,7 @@ package struct RowComparison: Sendable {
                 answer, question: question,
                 rows: RepairRows(
                     round: round, hasOtherHistory: hasOtherHistory, suspicion: suspicion))
-            if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: now) }
+            if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: moment.now) }
         }
         self = next
         return (events, footing)

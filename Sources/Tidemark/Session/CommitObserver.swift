@@ -107,3 +107,15 @@ package final class CommitObserver: TransactionObserver, Sendable {
         wakes.advance()
     }
 }
+
+/// An event of the server about a new revision.
+package struct Hint: Hashable, Sendable {
+    package let end: ZoneRevision
+    /// The change that led to it, if the server pushed it.
+    package var change: PushedChange?
+
+    package init(end: ZoneRevision, change: PushedChange? = nil) {
+        self.end = end
+        self.change = change
+    }
+}

@@ -81,24 +81,23 @@ package struct DeviceCore: Sendable {
 
     /// Drains captured changes and builds the request.
     ///
-    /// `boundaries` are the numbers of captured changes at which transactions of the app ended.
     /// `changeSetsMax` is 0 while a response had `more`, because the device fetches the rest first.
     /// `revisionsMax` bounds the revisions of the response; nil leaves it to the server.
     /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
-        _ db: Database, boundaries: KnownTransactions, changeSetsMax: Int, revisionsMax: Int64? = nil, checksRows: Bool,
-        takesDelta: Bool = false, takesIds: Bool = false, now: Date, newID: () -> UUID
+        _ db: Database, at moment: Moment, changeSetsMax: Int, revisionsMax: Int64? = nil, checksRows: Bool,
+        takesDelta: Bool = false, takesIds: Bool = false
     ) throws -> Outgoing {
-        let file = try DeviceFile(db)
+        let round = try RoundContext(prepared: db, at: moment)
+        let file = round.file
         if let problem = file.tables.problems.first { throw problem }
-        try EngineConnection.prepare(db, schema: file.schema)
-        try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-        let unlentTables = try DrawnIDs(db: db, schema: file.schema).settle(newID: newID)
+        try round.drain()
+        let unlentTables = try DrawnIDs(db: db, schema: file.schema).settle(newID: moment.newID)
         let tablesWithoutIDs = limits.lendsIDs ? unlentTables : []
         let epoch = try joinedEpoch(of: file)
         let rows = ConfirmedRows(db: db, file: file)
         let isConfirmed = checksRows && rows.expectedFingerprint != nil
-        let fingerprint = checksRows ? try rows.verifyFingerprint(limits, now: now) : nil
+        let fingerprint = checksRows ? try rows.verifyFingerprint(limits, now: moment.now) : nil
         var laps = file.laps
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
             // Change sets may refer to rows that only the comparison of a rebuilt table finds.
@@ -113,7 +112,7 @@ package struct DeviceCore: Sendable {
             exchange = .settled(laps)
             member = #""settled":true,"#
         } else {
-            let lap = try laps.begin(isRetry: outgoing.freshIDs.isEmpty, newID: newID, in: db)
+            let lap = try laps.begin(isRetry: outgoing.freshIDs.isEmpty, newID: moment.newID, in: db)
             exchange = .lap(lap.next)
             member = #""lap":\#(lap.json),"#
         }
@@ -193,22 +192,21 @@ package struct DeviceCore: Sendable {
 
     /// Applies a response in a transaction of its own, not in the caller's, and calls `finally` last in it.
     func apply(
-        _ answer: [UInt8], to outgoing: Outgoing, in db: Database, boundaries: KnownTransactions,
-        comparesFingerprint: Bool, consent: MassDeletion.Consent, now: Date, newID: @escaping () -> UUID,
-        finally: (ApplyResult) throws -> Void = { _ in }
+        _ answer: [UInt8], to outgoing: Outgoing, in db: Database, at moment: Moment, comparesFingerprint: Bool,
+        consent: MassDeletion.Consent, finally: (ApplyResult) throws -> Void = { _ in }
     ) throws -> ApplyResult {
-        var applied = ApplyResult()
         if planted(PlantedBug.storesRevisionFirst) {
             try db.execute(
                 sql: "UPDATE tidemark_state SET revision = max(revision, ? ->> '$.maxRevision')",
                 arguments: [String(decoding: answer, as: UTF8.self)])
         }
         do {
-            try Transaction.withoutForeignKeys(db) {
-                let round = try RoundContext(db, boundaries: boundaries, limits: limits, now: now, newID: newID)
-                applied = try TakeAnswer(round: round, comparesFingerprint: comparesFingerprint, consent: consent).take(
-                    answer, to: outgoing)
+            return try Transaction.withoutForeignKeys(db) {
+                let taking = TakeAnswer(
+                    round: try RoundContext(db, at: moment), comparesFingerprint: comparesFingerprint, consent: consent)
+                let applied = try taking.take(answer, to: outgoing)
                 try finally(applied)
+                return applied
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER {
             throw TidemarkError(
@@ -217,59 +215,5 @@ package struct DeviceCore: Sendable {
         } catch let error as DatabaseError where Answer.isDataError(error) {
             throw Answer.inapplicable("\(error.message ?? "it does not fit the tables").")
         }
-        return applied
-    }
-
-    /// Adopts the zone's schema in a transaction; throws if it is none or does not fit, and keeps the outbox.
-    static func take(
-        schema answer: [UInt8], in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
-    ) throws {
-        let tables = try String.fetchOne(
-            db,
-            sql: "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
-            arguments: [String(decoding: answer, as: UTF8.self)])
-        guard let tables else {
-            throw TidemarkError(
-                .invalidResponse, "The answer is no schema of a Tidemark server.",
-                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
-        }
-        try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: tables)
-        }
-    }
-
-    /// Gives the file a new identity, but does not offer the acknowledged change sets, which are another user's, again.
-    func renewIdentity(in db: Database, newID: () -> UUID) throws {
-        try db.inTransaction(.immediate) {
-            try Laps.renew(newID: newID, in: db)
-            try db.execute(sql: "DELETE FROM tidemark_kept_record; DELETE FROM tidemark_kept")
-            return .commit
-        }
-    }
-
-    /// Drains captured changes into change sets without building a request.
-    static func drain(_ db: Database, boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
-        let file = try DeviceFile(db)
-        try EngineConnection.prepare(db, schema: file.schema)
-        try db.inTransaction(.immediate) {
-            try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-            return .commit
-        }
-    }
-
-    /// Parks the change set that caused an error: removes its effects from the tables, and replays the others.
-    static func park(
-        _ error: TidemarkError, in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
-    ) throws -> [DeviceEvent] {
-        var events: [DeviceEvent] = []
-        try Transaction.withoutForeignKeys(db) {
-            let round = try RoundContext(db, boundaries: boundaries, now: now, newID: newID)
-            try round.drain()
-            let reason = Conflict.Reason(
-                table: error.place.table ?? "", key: error.place.key, columns: error.place.column.map { [$0] } ?? [],
-                rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
-            events = try round.rebase { try round.parking.parkUnsent([error.place.id ?? "": "[\(reason.json)]"]) }
-        }
-        return events
     }
 }

@@ -146,7 +146,8 @@ public struct DeviceFileJoin: Sendable {
         let lost = Remembered<[String]>([])
         // Pending changes may depend on the latest revision, so fetch a snapshot without a base.
         let status = try await join(path: path, in: scratch, since: nil, progress: progress) { db in
-            let descriptions = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
+            let descriptions = try RescueOutbox(db: db, damagedPath: copy, moment: Moment(now: now, newID: newID))
+                .takeOver()
             lost.update { $0 = descriptions }
         }
         return RescuedDevice(status: status, lost: lost.update { $0 })

@@ -69,18 +69,6 @@ final class Listening: Sendable {
     }
 }
 
-/// An event of the server about a new revision.
-package struct Hint: Hashable, Sendable {
-    package let end: ZoneRevision
-    /// The change that led to it, if the server pushed it.
-    package var change: PushedChange?
-
-    package init(end: ZoneRevision, change: PushedChange? = nil) {
-        self.end = end
-        self.change = change
-    }
-}
-
 extension ZoneRevision {
     /// Reads the revision of a device's file; nil before its first snapshot.
     package init?(knownIn db: Database) throws {

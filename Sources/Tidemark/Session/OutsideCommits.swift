@@ -118,9 +118,7 @@ actor OutsideCommits {
             let file = try DeviceFile(db)
             // The next sync adapts altered tables and drains before that, or reports their problem.
             guard !FitSchema.isNeeded(file), file.tables.problems.isEmpty else { return .rollback }
-            try RoundContext(
-                db, boundaries: commits.takeBoundaries(), now: environment.now(), newID: environment.newID
-            ).drain()
+            try RoundContext(prepared: db, at: Moment(environment, boundaries: commits.takeBoundaries())).drain()
             isDrained = true
             return .commit
         }
@@ -148,9 +146,7 @@ extension SyncEngine {
     ///   depend on each other, or if it depends on another parked change set.
     public func divide(_ conflict: String) async throws -> [Conflict] {
         let parked = try await withRound { [limits] round in
-            try DivideConflict(
-                db: round.db, schema: round.schema, limits: limits, now: round.now, newID: round.newID
-            ).divide(conflict, boundaries: round.boundaries)
+            try DivideConflict(round: round, limits: limits).divide(conflict)
         }
         commits.wakeForEdit()
         let ids = Set(parked)

@@ -20,7 +20,12 @@ extension SyncRound {
         case .mend(let error): return try mend(error, in: db)
         case .renewIdentity:
             try Self.refuseForeignEdits(in: db)
-            try core.renewIdentity(in: db, newID: environment.newID)
+            try db.inTransaction(.immediate) {
+                try Laps.renew(newID: environment.newID, in: db)
+                // The acknowledged change sets are another user's, and are not offered again.
+                try db.execute(sql: "DELETE FROM tidemark_kept_record; DELETE FROM tidemark_kept")
+                return .commit
+            }
         case .leave(let error):
             var fresh: Set<String> = []
             if case .send(let outgoing)? = step { fresh = outgoing.freshChangeSets }
@@ -38,7 +43,7 @@ extension SyncRound {
         if let id = error.place.id, try Outbox.contains(id, in: db) { return try park(error, in: db) }
         guard error.code == .tooLarge else { throw error }
         // The rollback of the request undid the drain that made this change set. Drain again.
-        try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        try Transaction.withoutForeignKeys(db) { try RoundContext(prepared: db, at: moment).drain() }
         return []
     }
 
@@ -46,12 +51,8 @@ extension SyncRound {
     private mutating func leave(after error: TidemarkError, neverSent: Set<String>, in db: Database) throws
         -> [DeviceEvent]
     {
-        let events = try LeaveZone(
-            db: db,
-            // The server refused the only request that had them.
-            neverSent: neverSent, boundaries: boundaries(), now: environment.now(),
-            newID: environment.newID
-        ).leave()
+        // The server refused the only request that had them.
+        let events = try LeaveZone(db: db, neverSent: neverSent, moment: moment).leave()
         try tell(.left(error))
         return events
     }
@@ -100,13 +101,20 @@ extension SyncRound {
         return isDivided
     }
 
+    /// Parks the change set that caused an error: removes its effects from the tables, and replays the others.
     private func park(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
         var error = error
         let large = DivideLargeSet(db: db, schema: try DeviceFile(db).schema, limits: core.limits)
         if error.code == .tooLarge, let id = error.place.id, let size = try large.size(of: id) {
             error = error.describing(size)
         }
-        return try DeviceCore.park(
-            error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        let reason = Conflict.Reason(
+            table: error.place.table ?? "", key: error.place.key, columns: error.place.column.map { [$0] } ?? [],
+            rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
+        return try Transaction.withoutForeignKeys(db) {
+            let round = try RoundContext(db, at: moment)
+            try round.drain()
+            return try round.rebase { try round.parking.parkUnsent([error.place.id ?? "": "[\(reason.json)]"]) }
+        }
     }
 }

@@ -142,6 +142,17 @@ public actor SyncEngine {
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
 
+    /// Orders merges by their tables; throws `invalidArgument` if two merge one table.
+    private static func byTable(_ merges: [any RecordMerging]) throws(TidemarkError) -> [String: any RecordMerging] {
+        var byTable: [String: any RecordMerging] = [:]
+        for merge in merges where byTable.updateValue(merge, forKey: merge.table) != nil {
+            throw TidemarkError(
+                .invalidArgument, "Two merges are for the table \(merge.table).", fix: "Give one merge a table.",
+                place: .init(table: merge.table))
+        }
+        return byTable
+    }
+
     deinit {
         listening?.cancel()
         commits.signal.finish()
@@ -346,5 +357,11 @@ public actor SyncEngine {
         try await database.typingStorage {
             try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }
         }
+    }
+}
+
+extension Moment {
+    init(_ environment: SyncEngine.Environment, boundaries: KnownTransactions, limits: Limits = .standard) {
+        self.init(boundaries: boundaries, limits: limits, now: environment.now(), newID: environment.newID)
     }
 }

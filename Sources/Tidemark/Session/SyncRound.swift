@@ -54,6 +54,8 @@ package struct SyncRound: Sendable {
         machine = SyncMachine(for: purpose, sendsConditionalGet: sendsConditionalGet, limits: limits)
     }
 
+    var moment: Moment { Moment(environment, boundaries: boundaries(), limits: core.limits) }
+
     // MARK: Steps
 
     /// Decides the next step, and freezes the change sets to send.
@@ -62,7 +64,7 @@ package struct SyncRound: Sendable {
             try end.get()
             return .finish
         }
-        try fitIfNeeded(db)
+        try FitSchema(db: db, moment: moment).runAlone()
         var step: Step?
         var comparison: RowComparison?
         try db.inTransaction(.immediate) {
@@ -124,25 +126,15 @@ package struct SyncRound: Sendable {
 
     private mutating func prepare(_ file: DeviceFile, in db: Database) throws -> DeviceCore.Outgoing {
         var outgoing = try core.prepareRequest(
-            db, boundaries: boundaries(), changeSetsMax: machine.isReceivingOnly ? 0 : machine.changeSetsMax,
+            db, at: moment, changeSetsMax: machine.isReceivingOnly ? 0 : machine.changeSetsMax,
             revisionsMax: machine.revisionMax.map { $0 - file.revision }, checksRows: !machine.isComparing,
-            takesDelta: machine.takesDelta, takesIds: machine.echo == .ids, now: environment.now(),
-            newID: environment.newID)
+            takesDelta: machine.takesDelta, takesIds: machine.echo == .ids)
         if let pushedChange, pushedChange.since == outgoing.conditionalGet?.tag {
             outgoing.pushedAnswer = pushedChange.answer
         }
         pushedChange = nil
         if case .withheld = machine.shortRequest { outgoing.conditionalGet = nil }
         return outgoing
-    }
-
-    /// Adapts the bookkeeping if the app altered its tables while the engine was open.
-    private func fitIfNeeded(_ db: Database) throws {
-        guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
-        try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: environment.now(), boundaries: boundaries(), newID: environment.newID)
-                .runIfNeeded()
-        }
     }
 
     /// Ends the round early and releases the lock, so that other processes can sync at once.
@@ -169,8 +161,7 @@ package struct SyncRound: Sendable {
         var renumbered = RenumberTaken.Outcome()
         do {
             applied = try core.apply(
-                answer, to: outgoing, in: db, boundaries: boundaries(), comparesFingerprint: !isComparing,
-                consent: machine.consent, now: environment.now(), newID: environment.newID
+                answer, to: outgoing, in: db, at: moment, comparesFingerprint: !isComparing, consent: machine.consent
             ) { applied in
                 guard !isComparing, applied.outcome == .applied else { return }
                 // In the answer's transaction, so that no program sees the rows without these edits.
@@ -196,8 +187,8 @@ package struct SyncRound: Sendable {
         var mergedIDs: [String] = []
         try db.inTransaction(.immediate) {
             mergedIDs = try MergeConflicts(
-                db: db, schema: DeviceFile(db).schema, merges: merges, limits: core.limits
-            ).run(boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+                round: RoundContext(db: db, file: DeviceFile(db), moment: moment), merges: merges
+            ).run()
             if machine.state == .even, mergedIDs.isEmpty { try lock.release(db) }
             return .commit
         }
@@ -208,8 +199,7 @@ package struct SyncRound: Sendable {
 
     package mutating func applySnapshot(at path: String, in db: Database) throws -> [DeviceEvent] {
         var snapshot = TakeSnapshot(
-            db: db, snapshotPath: path, boundaries: boundaries(), recall: machine.recall, limits: core.limits,
-            now: environment.now(), newID: environment.newID)
+            db: db, snapshotPath: path, recall: machine.recall, moment: moment)
         if case .fetchingRows = machine.state { return try compareRebuilt(snapshot, in: db) }
         snapshot.trust = machine.trust
         snapshot.consent = machine.consent
@@ -230,16 +220,24 @@ package struct SyncRound: Sendable {
         }
     }
 
+    /// Adopts the zone's schema; throws if it is none or does not fit, and keeps the outbox.
     package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
         try tell(.tookSchema)
-        try DeviceCore.take(
-            schema: answer, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        let tables = try String.fetchOne(
+            db,
+            sql: "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
+            arguments: [String(decoding: answer, as: UTF8.self)])
+        guard let tables else {
+            throw TidemarkError(
+                .invalidResponse, "The answer is no schema of a Tidemark server.",
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
+        }
+        try Transaction.withoutForeignKeys(db) { try FitSchema(db: db, moment: moment).run(served: tables) }
     }
 
     /// Gives new ids to refused new records whose drawn id is taken; this sync sends them.
     private func renumberTaken(in db: Database) throws -> RenumberTaken.Outcome {
-        try RenumberTaken(db: db, schema: DeviceFile(db).schema).run(
-            boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        try RenumberTaken(round: RoundContext(db: db, file: DeviceFile(db), moment: moment)).run()
     }
 }
 
@@ -250,8 +248,7 @@ extension SyncRound {
     /// Returns the next request of a running comparison.
     mutating func question(of comparison: RowComparison, in db: Database) throws -> RowComparison.Question {
         var comparison = comparison
-        let question = try comparison.next(
-            db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        let question = try comparison.next(db, at: moment)
         try tell(.questioned(comparison))
         return question
     }
@@ -265,8 +262,7 @@ extension SyncRound {
             return []
         }
         guard case .comparison(var comparison, _) = machine.aim else { return [] }
-        let (events, footing) = try comparison.apply(
-            answer, to: question, in: db, now: environment.now(), newID: environment.newID, boundaries: boundaries())
+        let (events, footing) = try comparison.apply(answer, to: question, in: db, at: moment)
         try tell(.compared(comparison, footing))
         guard comparison.isDone, case .verify(let isRepairing) = machine.purpose else { return events }
         if !isRepairing {
@@ -349,14 +345,12 @@ extension SyncRound {
         }
         guard try nextQuestion(file, in: db) == nil else { return [] }
         try tell(.comparedRebuilt)
-        var events: [DeviceEvent] = []
-        try Transaction.withoutForeignKeys(db) {
-            let round = try RoundContext(
-                db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        return try Transaction.withoutForeignKeys(db) {
+            let round = try RoundContext(db, at: moment)
             try round.drain()
-            events = try CaptureRebuilt(round: round).compare(with: .keptRows)
+            let events = try CaptureRebuilt(round: round).compare(with: .keptRows)
             try CompareRebuilt.forgetRows(of: round.file, in: db)
+            return events
         }
-        return events
     }
 }

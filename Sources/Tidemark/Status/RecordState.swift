@@ -81,7 +81,7 @@ extension SyncEngine {
     /// Creates the views of tables that the app has altered while the engine was open.
     private func fitViews() async throws {
         try await database.writeWithoutTransaction { [commits, environment] db in
-            try Self.fit(db, at: commits.takeBoundaries(), in: environment)
+            try FitSchema(db: db, moment: Moment(environment, boundaries: commits.takeBoundaries())).runAlone()
         }
     }
 

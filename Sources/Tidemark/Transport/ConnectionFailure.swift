@@ -8,7 +8,7 @@ internal import TidemarkCore
 internal import TidemarkGzip
 
 extension HTTPExchange {
-    func failure(_ error: any Error) -> TidemarkError {
+    func connectionError(_ error: any Error) -> TidemarkError {
         if let failure = tlsFailure(error) { return failure }
         return switch error {
         case GzipError.truncated: address.unreachable("the answer ended too early")

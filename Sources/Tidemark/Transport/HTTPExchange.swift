@@ -62,7 +62,7 @@ struct HTTPExchange: Sendable {
             }
         } catch let error as TidemarkError { throw error } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
-            throw failure(error)
+            throw connectionError(error)
         }
     }
 

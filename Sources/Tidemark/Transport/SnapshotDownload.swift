@@ -62,7 +62,7 @@ struct SnapshotDownload {
         var budget = ResumeBudget()
         while case .cut(let error, let bytes) = try await attemptOnceWritten(intake, progress: progress) {
             guard intake.tag != nil, budget.allowsAnother(afterReceiving: bytes, total: intake.received) else {
-                throw exchange.failure(error)
+                throw exchange.connectionError(error)
             }
         }
     }
@@ -127,6 +127,6 @@ struct SnapshotDownload {
 
     /// Returns whether an answer's body ended because the connection broke.
     private func isCut(_ error: any Error) -> Bool {
-        !(error is CancellationError) && !Task.isCancelled && exchange.failure(error).code == .unreachable
+        !(error is CancellationError) && !Task.isCancelled && exchange.connectionError(error).code == .unreachable
     }
 }

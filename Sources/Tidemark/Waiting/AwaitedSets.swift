@@ -117,3 +117,12 @@ struct AwaitedSets: Sendable {
         String(decoding: try JSONEncoder().encode(ids), as: UTF8.self)
     }
 }
+
+/// What a wait sees in the file.
+enum Look<Value: Sendable>: Sendable {
+    case done(Value)
+    /// So many change sets are still in the outbox.
+    case pending(Int)
+    /// A refused change set, parked under this id.
+    case refused(String)
+}

@@ -1,15 +1,6 @@
 import GRDB
 import TidemarkCore
 
-/// What a wait sees in the file.
-enum Look<Value: Sendable>: Sendable {
-    case done(Value)
-    /// So many change sets are still in the outbox.
-    case pending(Int)
-    /// A refused change set, parked under this id.
-    case refused(String)
-}
-
 /// The loop of every wait: look at the file, and wait for a change.
 extension SyncEngine {
     /// Waits until `look`, which knows whether a round has succeeded since, shows the end; no limit waits without end.

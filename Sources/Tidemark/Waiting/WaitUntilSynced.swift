@@ -90,26 +90,16 @@ extension SyncEngine {
     {
         try await database.typingStorage { [commits, environment] in
             try await database.writeWithoutTransaction { db in
-                let boundaries = commits.takeBoundaries()
-                try Self.fit(db, at: boundaries, in: environment)
+                let moment = Moment(environment, boundaries: commits.takeBoundaries())
+                try FitSchema(db: db, moment: moment).runAlone()
                 var output: Output?
                 try db.inTransaction(.immediate) {
-                    output = try body(
-                        RoundContext(db, boundaries: boundaries, now: environment.now(), newID: environment.newID))
+                    output = try body(RoundContext(db, at: moment))
                     return .commit
                 }
                 guard let output else { throw TidemarkError.unreadable("The file") }
                 return output
             }
-        }
-    }
-
-    /// Adapts the bookkeeping if the app altered its tables while the engine was open.
-    static func fit(_ db: Database, at boundaries: KnownTransactions, in environment: Environment) throws {
-        guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
-        try Transaction.withoutForeignKeys(db) {
-            try FitSchema(db: db, now: environment.now(), boundaries: boundaries, newID: environment.newID)
-                .runIfNeeded()
         }
     }
 }
