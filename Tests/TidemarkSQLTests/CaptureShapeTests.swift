@@ -192,8 +192,7 @@ import TidemarkCore
         let lines = try file.queue.write { db in
             try EngineConnection.prepare(db, schema: grown)
             let range = try #require(try CapturedEffects.pendingRange(in: db))
-            try CapturedEffects(db, schema: grown, in: range).reduce()
-            return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced").map { Change($0).line }
+            return try Change.read(CapturedEffects(db, schema: grown, in: range), grown, in: db).map(\.line)
         }
         #expect(lines == [#"update t 1 {"a":"before the migration","b":"after"}"#])
     }

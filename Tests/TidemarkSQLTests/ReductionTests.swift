@@ -167,8 +167,7 @@ import TidemarkCore
         try file.write("UPDATE t SET b = 2")
         let lines = try file.queue.write { db in
             try EngineConnection.prepare(db, schema: file.schema)
-            try CapturedEffects(db, schema: file.schema, in: first).reduce()
-            return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced").map { Change($0).line }
+            return try Change.read(CapturedEffects(db, schema: file.schema, in: first), file.schema, in: db).map(\.line)
         }
         #expect(lines == [#"update t 1 {"a":1}"#])
     }

@@ -152,7 +152,7 @@ import TidemarkTestSupport
         // id of an answer.
         let growing = many.filter { sql, count in
             count - few[sql, default: 0] >= 25 && !sql.hasPrefix("INSERT OR REPLACE INTO temp.tidemark_assigned")
-                && !sql.hasPrefix("INSERT INTO temp.tidemark_reduced")
+                && !sql.hasPrefix("INSERT INTO tidemark_outbox")
         }
         #expect(growing == ["UPDATE tidemark_changeset SET wire = ? WHERE seq = ?": 60])
     }

@@ -21,6 +21,7 @@ struct Ban: CustomStringConvertible {
         Ban(call: "Swift.print(", instead: "the command line's one output file, or a `Logger`"),
         Ban(call: "try!", instead: "`try`, and let the caller decide"),
         Ban(call: "fatalError(", instead: "throw a `TidemarkError`"),
+        Ban(call: "DrainCapture(", instead: "`RoundContext.drain`, the one way into the outbox"),
     ]
 
     /// Bans in the synchronous core, so that a simulation replays every run from its seed.

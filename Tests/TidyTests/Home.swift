@@ -11,6 +11,9 @@ struct Home {
             path: "Sources/TidemarkEngine/SyncService.swift", calls: ["async", "await"],
             reason: "the seam between the engine and the shells that serve it"),
         Home(
+            path: "Sources/Tidemark/Apply/RoundContext.swift", calls: ["DrainCapture("],
+            reason: "the one way into the outbox, with the zone's policies and the moment of its transaction"),
+        Home(
             path: "Sources/TidemarkEngine/FanOut/FanOut.swift", calls: ["async", "await"],
             reason: "the shell in which listeners wait; what they are told is Audience's to say"),
         Home(

@@ -57,6 +57,8 @@ struct PendingChanges {
         let all = "SELECT tbl, key, operation, attributes FROM tidemark_outbox ORDER BY seq"
         if try fits(sets, { try writer.writeJoined(all) }) { return }
         for seq in sets { _ = try fits([seq]) { try replayOne(seq) } }
+        // The rows lack those that do not fit, which their sums would confirm.
+        try db.execute(cached: "UPDATE tidemark_changeset SET difference = NULL")
     }
 
     private static let records = "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?"

@@ -11,10 +11,10 @@ struct NumberNewRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Renumbers the new rows in `temp.tidemark_reduced`, in the tables, and in the captured changes.
+    /// Renumbers the new rows in the change sets from the number `sets` on, in the tables, and in the captured changes.
     ///
-    /// `first` is the first captured change of `temp.tidemark_reduced`; later changes of a row have the same number.
-    func run(from first: Int64) throws {
+    /// `first` is the first captured change of these change sets; later changes of a row have the same number.
+    func run(from first: Int64, sets: Int64) throws {
         let tables = schema.tables.filter(\.hasRowidKey)
         guard !tables.isEmpty else { return }
         try db.execute(
@@ -22,8 +22,8 @@ struct NumberNewRows {
         for table in tables {
             // The app may have dropped the table after the edits.
             let isPresent = try db.tableExists(table.name)
-            guard try findNewRows(of: table, isPresent: isPresent) > 0 else { continue }
-            try db.execute(cached: Self.renumberReduced, arguments: [table.name])
+            guard try findNewRows(of: table, isPresent: isPresent, sets: sets) > 0 else { continue }
+            try db.execute(cached: Self.renumberPending, arguments: [table.name, sets])
             if isPresent { try renumberRows(of: table) }
             try CaptureTables.renumber(
                 table, by: "temp.tidemark_renumbered", from: "old", to: "fresh", since: first, in: db)
@@ -43,15 +43,15 @@ struct NumberNewRows {
         }
     }
 
-    private static let renumberReduced = """
-        UPDATE temp.tidemark_reduced AS reduced
+    private static let renumberPending = """
+        UPDATE tidemark_outbox AS pending
         SET key = CAST(renumbered.fresh AS TEXT)
         FROM temp.tidemark_renumbered AS renumbered
-        WHERE reduced.tbl = ? AND reduced.key = CAST(renumbered.old AS TEXT)
+        WHERE pending.tbl = ? AND pending.seq >= ? AND pending.key = CAST(renumbered.old AS TEXT)
         """
 
     /// Fills `temp.tidemark_renumbered`, and returns the number of new rows.
-    private func findNewRows(of table: SyncedTable, isPresent: Bool) throws -> Int {
+    private func findNewRows(of table: SyncedTable, isPresent: Bool, sets: Int64) throws -> Int {
         let key = SQLText.name(table.key[0])
         let rows = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
         let lowest = isPresent ? rows : "-1"
@@ -60,12 +60,12 @@ struct NumberNewRows {
             cached: """
                 INSERT INTO temp.tidemark_renumbered
                 SELECT CAST(key AS INTEGER),
-                    min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY seq) + 1
-                FROM temp.tidemark_reduced
-                WHERE tbl = ?
+                    min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY seq, CAST(key AS INTEGER)) + 1
+                FROM tidemark_outbox
+                WHERE tbl = ? AND seq >= ?
                     AND operation = 'create'
                     AND CAST(key AS INTEGER) BETWEEN \(table.lowestID) AND \(TemporaryID.permanentMax)
-                """, arguments: [table.name])
+                """, arguments: [table.name, sets])
         let count = db.changesCount
         guard count > 0 else { return 0 }
         try db.execute(

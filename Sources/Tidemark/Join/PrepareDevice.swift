@@ -52,7 +52,7 @@ package struct PrepareDevice {
 
     /// Adds the columns that a file of an older version lacks.
     private static func addColumns(in db: Database) throws {
-        let added = ["device": ["user", "name"], "changeset": ["first"], "kept": ["first"]]
+        let added = ["device": ["user", "name"], "changeset": ["first", "difference"], "kept": ["first"]]
         for (table, columns) in added.sorted(by: { $0.key < $1.key }) {
             for column in columns
             where try !db.columns(in: "tidemark_\(table)").contains(where: { $0.name == column }) {

@@ -43,16 +43,7 @@ struct DivideLargeSet {
             let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
         else { return false }
         var division = DivideRecords(db: db, schema: schema, independent: .all)
-        let places = try JSONEncoder().encode(schema.tables.map(\.name))
-        // Parents come first.
-        try division.fill(
-            with: """
-                SELECT entry.tbl, entry.key, entry.operation, entry.before, entry.attributes, 0
-                FROM tidemark_outbox AS entry
-                LEFT JOIN json_each(?) AS place ON place.value = entry.tbl
-                WHERE entry.seq = ?
-                ORDER BY place.key, length(entry.key), entry.key
-                """, arguments: [String(decoding: places, as: UTF8.self), seq])
+        try division.fill(withChangeSet: seq)
         let sizeMax = min(limits.requestBytesMax / 4, size.characters / Self.partsWanted)
         var counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
         if counts.isEmpty {
@@ -60,24 +51,7 @@ struct DivideLargeSet {
             counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
         }
         guard let count = counts[0] else { return false }
-        try makeRoom(after: seq, for: Int64(count - 1))
-        let list = (1..<count).map { #"[\#($0),"\#(newID().uuidString.lowercased())"]"# }.joined(separator: ",")
-        try db.execute(
-            sql: """
-                INSERT INTO tidemark_changeset (seq, id, epoch, time, merges)
-                SELECT whole.seq + (part.value ->> 0), part.value ->> 1, whole.epoch, whole.time, whole.merges
-                FROM tidemark_changeset AS whole, json_each(?2) AS part
-                WHERE whole.seq = ?1;
-                """, arguments: [seq, "[\(list)]"])
-        try db.execute(
-            sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: ["[\(list)]"])
-        try db.execute(
-            sql: """
-                UPDATE tidemark_outbox SET seq = tidemark_outbox.seq + division.part
-                FROM temp.tidemark_division AS division
-                WHERE tidemark_outbox.seq = ? AND tidemark_outbox.tbl = division.tbl
-                    AND tidemark_outbox.key = division.key AND division.part > 0
-                """, arguments: [seq])
+        try division.spread(seq, over: count, newID: newID)
         // The server has not read the frozen text. The first part keeps the id, so no server takes both.
         try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL WHERE seq = ?", arguments: [seq])
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
@@ -87,17 +61,6 @@ struct DivideLargeSet {
 
     /// The parts into which a change set of unknown limits is divided at once, at least.
     private static let partsWanted = 8
-
-    private func makeRoom(after seq: Int64, for count: Int64) throws {
-        for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
-            // By way of numbers far above, because a number is unique at each moment.
-            try db.execute(sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2", arguments: [Self.farAbove, seq])
-            try db.execute(
-                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1", arguments: [Self.farAbove, count])
-        }
-    }
-
-    private static let farAbove: Int64 = 1 << 60
 }
 
 extension TidemarkError {

@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 import TidemarkCore
 import TidemarkSQL
@@ -30,6 +31,47 @@ struct DivideRecords {
         try db.execute(
             cached: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)",
             arguments: arguments)
+    }
+
+    /// Replaces the records by those of a pending change set, parents first.
+    func fill(withChangeSet seq: Int64) throws {
+        try fill(
+            with: """
+                SELECT entry.tbl, entry.key, entry.operation, entry.before, entry.attributes, 0
+                FROM tidemark_outbox AS entry
+                LEFT JOIN json_each(?) AS place ON place.value = entry.tbl
+                WHERE entry.seq = ?
+                ORDER BY place.key, length(entry.key), entry.key
+                """, arguments: [JSONText.array(schema.tables.map { JSONText.quote($0.name) }), seq])
+    }
+
+    /// Makes change sets of the parts of a pending change set, which keeps the first one; later ones get room.
+    func spread(_ seq: Int64, over count: Int, newID: () -> UUID) throws {
+        for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
+            // By way of numbers far above, because a number is unique at each moment.
+            try db.execute(
+                sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2", arguments: [Outbox.farAbove, seq])
+            try db.execute(
+                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1",
+                arguments: [Outbox.farAbove, count - 1])
+        }
+        let list = JSONText.array((1..<count).map { #"[\#($0),"\#(newID().uuidString.lowercased())"]"# })
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_changeset (seq, id, epoch, time, merges)
+                SELECT whole.seq + (part.value ->> 0), part.value ->> 1, whole.epoch, whole.time, whole.merges
+                FROM tidemark_changeset AS whole, json_each(?2) AS part
+                WHERE whole.seq = ?1
+                """, arguments: [seq, list])
+        try db.execute(sql: "UPDATE tidemark_changeset SET difference = NULL WHERE seq = ?", arguments: [seq])
+        try db.execute(sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: [list])
+        try db.execute(
+            sql: """
+                UPDATE tidemark_outbox SET seq = tidemark_outbox.seq + division.part
+                FROM temp.tidemark_division AS division
+                WHERE tidemark_outbox.seq = ? AND tidemark_outbox.tbl = division.tbl
+                    AND tidemark_outbox.key = division.key AND division.part > 0
+                """, arguments: [seq])
     }
 
     /// Numbers each group's parts in `temp.tidemark_division` from 0; returns the counts of groups with several parts.

@@ -31,8 +31,7 @@ struct DrainCapture {
             range = try CapturedEffects.collectPending(schema, in: db) ?? range
         }
         var clock = try DeviceClock.read(db)
-        let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
-        guard last < .max else { throw TidemarkError.unreadable("The outbox") }
+        let last = try Outbox.nextNumber(in: db) - 1
         let drawn = DrawnIDs(db: db, schema: schema)
         let overdrawn = try tables.compactMap(drawn.overdrawn)
         if let names = renumbering.columnNames {
@@ -42,19 +41,8 @@ struct DrainCapture {
         let groups = TransactionGroups(db: db, schema: schema)
         let independent = try independent ?? IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: moment.boundaries) {
-            let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
-            guard try CapturedEffects(db, schema: schema, in: whole).reduce() > 0 else { continue }
-            try NumberNewRows(db: db, schema: schema).run(from: whole.lowerBound)
-            let parts = try divide(run, whole: whole, independent: independent)
-            let sets = run.flatMap { group in
-                (0..<parts[group.range.upperBound, default: 1]).map { part in
-                    NewChangeSet(
-                        last: group.range.upperBound, part: part, isOutside: group.isOutside,
-                        id: moment.newID().uuidString.lowercased(),
-                        time: clock.next(at: Timestamp.milliseconds(moment.now)))
-                }
-            }
-            try enqueueReduced(as: sets)
+            guard let first = try enqueue(run, at: moment, &clock), !independent.isNone else { continue }
+            try divide(run, from: first, independent, newID: moment.newID)
         }
         try renumber(overdrawn, from: last + 1)
         try drawn.settle(tables, newID: moment.newID)
@@ -115,88 +103,49 @@ struct DrainCapture {
         try renumbering.renamePending()
     }
 
-    /// Divides groups that other programs wrote; returns how many parts, if more than one, by a group's last number.
-    private func divide(_ run: [TransactionGroups.Group], whole: ClosedRange<Int64>, independent: IndependentTables)
-        throws -> [Int64: Int]
-    {
-        let division = DivideRecords(db: db, schema: schema, independent: independent)
-        try division.clear()
-        let outside = run.filter(\.isOutside).map { "[\($0.range.lowerBound),\($0.range.upperBound)]" }
-        guard !outside.isEmpty, !independent.isNone else { return [:] }
-        try division.fill(
-            with: """
-                SELECT reduced.tbl, reduced.key, reduced.operation, reduced.before, reduced.attributes,
-                    bounds.value ->> 1
-                FROM temp.tidemark_reduced AS reduced
-                JOIN json_each(?) AS bounds
-                    ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
-                ORDER BY reduced.seq
-                """, arguments: ["[\(outside.joined(separator: ","))]"])
-        return try division.divide(captureRange: whole)
-    }
-
     // MARK: Enqueueing
 
-    /// A change set to create from the captured changes up to a number, or from one part of them.
-    private struct NewChangeSet {
-        let last: Int64
-        let part: Int
-        let isOutside: Bool
-        let id: String
-        let time: Int64
-    }
-
-    /// Creates change sets from `temp.tidemark_reduced` and skips groups without remaining changes.
-    private func enqueueReduced(as sets: [NewChangeSet]) throws {
+    /// Makes a change set of each group of a run that still changes anything; returns the number of the first group's.
+    private func enqueue(_ run: [TransactionGroups.Group], at moment: Moment, _ clock: inout HybridClock) throws
+        -> Int64?
+    {
+        let first = try Outbox.nextNumber(in: db)
+        let ends = run.map(\.range.upperBound)
+        let effects = CapturedEffects(db, schema: schema, in: run[0].range.lowerBound...ends[ends.count - 1])
+        let differences = try Outbox.store(effects, schema, in: db) { number in
+            first + Int64(ends.partitioningIndex { $0 >= number })
+        }
+        guard !differences.isEmpty else { return nil }
+        try NumberNewRows(db: db, schema: schema).run(from: run[0].range.lowerBound, sets: first)
         try runPlanted(PlantedBug.thawsSentSets, in: db)
-        let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
-            separator: ",")
-        try db.execute(cached: "DELETE FROM temp.tidemark_group")
+        let list = run.indices.map { index in
+            let seq = first + Int64(index)
+            let id = moment.newID().uuidString.lowercased()
+            let time = clock.next(at: Timestamp.milliseconds(moment.now))
+            return #"[\#(seq),"\#(id)",\#(time),\#(run[index].isOutside),"\#(differences[seq, default: .none])"]"#
+        }
+        let json = JSONText.array(list)
         try db.execute(
             cached: """
-                INSERT INTO temp.tidemark_group (last, part, id, time, outside)
-                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
-                FROM json_each(?)
-                """, arguments: ["[\(list)]"])
-        // The first group that ends at or after a change. The parts of a group share its end, so it is looked up first.
-        let last = "(SELECT min(last) FROM temp.tidemark_group WHERE last >= reduced.seq)"
-        try db.execute(
-            cached: """
-                INSERT INTO tidemark_changeset (id, time, epoch)
-                SELECT new_set.id, new_set.time, device.epoch
-                FROM temp.tidemark_group AS new_set
+                INSERT INTO tidemark_changeset (seq, id, time, difference, epoch)
+                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 4, device.epoch
+                FROM json_each(?) AS new_set
                 CROSS JOIN tidemark_device AS device
-                WHERE new_set.last IN (SELECT \(last) FROM temp.tidemark_reduced AS reduced)
-                ORDER BY new_set.last, new_set.part
-                """)
-        try db.execute(
-            cached: """
-                UPDATE temp.tidemark_group
-                SET seq = (
-                    SELECT seq FROM tidemark_changeset AS changeset WHERE changeset.id = tidemark_group.id)
-                """)
-        try storeOutsideIDs()
-        let part = """
-            coalesce((
-                SELECT division.part FROM temp.tidemark_division AS division
-                WHERE division.tbl = reduced.tbl AND division.key = reduced.key), 0)
-            """
-        try db.execute(
-            cached: """
-                INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
-                SELECT (SELECT seq FROM temp.tidemark_group WHERE last = \(last) AND part = \(part)),
-                    tbl, key, operation, before, attributes, base
-                FROM temp.tidemark_reduced AS reduced
-                """)
+                WHERE EXISTS (SELECT 1 FROM tidemark_outbox WHERE seq = value ->> 0)
+                ORDER BY new_set.key
+                """, arguments: [json])
+        try storeOutsideIDs(json)
         // The confirmed row is the row before the first pending change.
-        try db.cachedStatement(
-            sql:
-                "INSERT OR \(precedesPending ? "REPLACE" : "IGNORE") INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
-        ).execute()
+        try db.execute(
+            cached: """
+                INSERT OR \(precedesPending ? "REPLACE" : "IGNORE") INTO tidemark_base
+                SELECT tbl, key, before FROM tidemark_outbox WHERE seq >= ?
+                """, arguments: [first])
+        return first
     }
 
     /// Stores the ids of change sets of unknown transactions, while these are pending or parked.
-    private func storeOutsideIDs() throws {
+    private func storeOutsideIDs(_ sets: String) throws {
         try db.execute(
             cached: """
                 DELETE FROM tidemark_outside
@@ -204,6 +153,42 @@ struct DrainCapture {
                     AND id NOT IN (SELECT id FROM tidemark_conflict)
                 """)
         try db.execute(
-            cached: "INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group WHERE outside AND seq IS NOT NULL")
+            cached: """
+                INSERT INTO tidemark_outside
+                SELECT value ->> 1 FROM json_each(?)
+                WHERE value ->> 3 AND value ->> 1 IN (SELECT id FROM tidemark_changeset)
+                """, arguments: [sets])
+    }
+
+    /// Divides the change sets of a run that other programs made, the last one first: parts get the next numbers.
+    private func divide(
+        _ run: [TransactionGroups.Group], from first: Int64, _ independent: IndependentTables, newID: () -> UUID
+    ) throws {
+        let range = run[0].range.lowerBound...run[run.count - 1].range.upperBound
+        for index in run.indices.reversed() where run[index].isOutside {
+            let division = DivideRecords(db: db, schema: schema, independent: independent)
+            let seq = first + Int64(index)
+            try division.fill(withChangeSet: seq)
+            guard let count = try division.divide(captureRange: range)[0] else { continue }
+            try division.spread(seq, over: count, newID: newID)
+        }
+    }
+}
+
+extension RandomAccessCollection {
+    /// Returns the first index from which on all elements belong to the second part.
+    fileprivate func partitioningIndex(_ isSecond: (Element) -> Bool) -> Index {
+        var low = startIndex
+        var count = self.count
+        while count > 0 {
+            let middle = index(low, offsetBy: count / 2)
+            if isSecond(self[middle]) {
+                count /= 2
+            } else {
+                low = index(after: middle)
+                count -= count / 2 + 1
+            }
+        }
+        return low
     }
 }

@@ -29,7 +29,7 @@ struct FoldRewrites {
         guard !outside.isEmpty else { return }
         let tables = try captured.filter(mayBeRewritten)
         guard !tables.isEmpty else { return }
-        try CapturedEffects(db, schema: schema, in: range).reduce()
+        _ = try Outbox.store(CapturedEffects(db, schema: schema, in: range), schema, in: db) { _ in Outbox.farAbove }
         let bounds = "[" + outside.map { "[\($0.lowerBound),\($0.upperBound)]" }.joined(separator: ",") + "]"
         for table in tables where try isRewritten(table) {
             try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
@@ -37,6 +37,7 @@ struct FoldRewrites {
             if db.changesCount > 0 { try rename(table) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(sql: "DELETE FROM tidemark_outbox WHERE seq = ?", arguments: [Outbox.farAbove])
     }
 
     /// Whether rows of a table were deleted and inserted, and its keys mean nothing.
@@ -57,8 +58,8 @@ struct FoldRewrites {
     /// Whether every row of a table is new.
     private func isRewritten(_ table: SyncedTable) throws -> Bool {
         let created = try Int.fetchOne(
-            db, cached: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'",
-            arguments: [table.name])
+            db, cached: "SELECT count(*) FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND operation = 'create'",
+            arguments: [Outbox.farAbove, table.name])
         guard let created, created > 0 else { return false }
         // Counts one row more at most: a large table has others.
         let rows = try Int.fetchOne(
@@ -104,24 +105,24 @@ struct FoldRewrites {
                 ), chain (id, record) AS (
                     SELECT link.id, link.former
                     FROM link
-                    CROSS JOIN temp.tidemark_reduced AS reduced
-                        ON reduced.tbl = ?1 AND reduced.key = CAST(link.former AS TEXT) AND operation = 'delete'
+                    CROSS JOIN tidemark_outbox AS reduced
+                        ON reduced.seq = ?3 AND reduced.tbl = ?1 AND reduced.key = CAST(link.former AS TEXT) AND operation = 'delete'
                     UNION ALL
                     SELECT link.id, chain.record FROM chain JOIN link ON link.former = chain.id
                 )
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
                 SELECT ?1, chain.id, chain.record
                 FROM chain
-                CROSS JOIN temp.tidemark_reduced AS reduced
-                    ON reduced.tbl = ?1 AND reduced.key = CAST(chain.id AS TEXT) AND operation = 'create'
+                CROSS JOIN tidemark_outbox AS reduced
+                    ON reduced.seq = ?3 AND reduced.tbl = ?1 AND reduced.key = CAST(chain.id AS TEXT) AND operation = 'create'
                 WHERE EXISTS (SELECT 1 FROM \(rows) WHERE \(key) = chain.id)
                     AND NOT EXISTS (SELECT 1 FROM \(rows) WHERE \(key) = chain.record)
                     AND CAST(chain.id AS TEXT) NOT IN (
                         SELECT CAST(cell.value AS TEXT)
-                        FROM temp.tidemark_reduced AS other
+                        FROM tidemark_outbox AS other
                         JOIN json_each(other.attributes) AS cell
-                        WHERE cell.type IN ('integer', 'text'))
-                """, arguments: [table.name, outside])
+                        WHERE other.seq = ?3 AND cell.type IN ('integer', 'text'))
+                """, arguments: [table.name, outside, Outbox.farAbove])
     }
 
     /// Returns a query for one kind's changes by other programs, numbered among equal rows, without ids used twice.

@@ -48,11 +48,12 @@ struct MoveForward {
     /// Gives a change set the number `place`, and those from there on the next ones.
     private func insert(_ seq: Int64, at place: Int64) throws {
         for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after"] {
-            // By way of negative numbers, because a number is unique at each moment.
+            // By way of numbers far above, because a number is unique at each moment.
             try db.execute(
-                sql: "UPDATE \(table) SET seq = -iif(seq = ?1, ?2, seq + 1) WHERE seq BETWEEN ?2 AND ?1",
-                arguments: [seq, place])
-            try db.execute(sql: "UPDATE \(table) SET seq = -seq WHERE seq < 0")
+                sql: "UPDATE \(table) SET seq = ?3 + iif(seq = ?1, ?2, seq + 1) WHERE seq BETWEEN ?2 AND ?1",
+                arguments: [seq, place, Outbox.farAbove])
+            try db.execute(
+                sql: "UPDATE \(table) SET seq = seq - ?1 WHERE seq > ?1 / 2", arguments: [Outbox.farAbove])
         }
     }
 

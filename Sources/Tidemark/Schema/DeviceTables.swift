@@ -83,7 +83,8 @@ enum DeviceTables {
             wire TEXT,
             time INTEGER NOT NULL DEFAULT 0,
             merges INTEGER NOT NULL DEFAULT 0,
-            first TEXT
+            first TEXT,
+            difference TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_wire_rest (
             seq INTEGER NOT NULL,

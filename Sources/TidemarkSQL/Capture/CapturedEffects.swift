@@ -182,32 +182,11 @@ package struct CapturedEffects {
 // MARK: On a device
 
 extension CapturedEffects {
-    static let reducedSQL = """
-        CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (
-            tbl TEXT NOT NULL,
-            key TEXT NOT NULL,
-            operation TEXT NOT NULL,
-            before TEXT,
-            attributes TEXT,
-            base INTEGER NOT NULL,
-            seq INTEGER,
-            PRIMARY KEY (tbl, key)
-        ) WITHOUT ROWID;
-        """
-
-    /// Replaces the content of `temp.tidemark_reduced` with the effects, and returns their number.
+    /// Passes on each record's effect as a device's outbox has it; not one that changed nothing.
     ///
     /// `before` is the record before its first change, `attributes` the changed columns (all columns for a creation),
     /// both as canonical JSON without the key; a column with the policy `add` has the difference between two integers.
-    /// `base` is the file's revision when the record first changed, and `seq` the number of that change.
-    @discardableResult package func reduce() throws -> Int {
-        var count = 0
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_reduced").execute()
-        let insert = try BoundStatement(
-            """
-            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base, seq)
-            VALUES (?, ?, ?, ?, ?, (SELECT base FROM tidemark_capture WHERE seq = ?6), ?6)
-            """, in: db)
+    package func readForOutbox(_ body: (Effect, _ before: String?, _ attributes: String?) throws -> Void) throws {
         let adding = addingPlaces
         try read { effect in
             let layout = schema.layouts[effect.table]
@@ -218,17 +197,8 @@ extension CapturedEffects {
                 if attributes == nil { return }
             case (_, let after): attributes = after.map(layout.object)
             }
-            try insert.run { bound in
-                bound.bind(schema.tables[effect.table].name, at: 1)
-                bound.bind(effect.key, at: 2)
-                bound.bind(effect.operation.rawValue, at: 3)
-                bound.bind(effect.before.map(layout.object), at: 4)
-                bound.bind(attributes, at: 5)
-                bound.bind(effect.number, at: 6)
-            }
-            count += 1
+            try body(effect, effect.before.map(layout.object), attributes)
         }
-        return count
     }
 
     /// The places of each table's columns whose updates are additions: an app writes `SET stock = stock - 2`.

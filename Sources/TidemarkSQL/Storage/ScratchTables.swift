@@ -20,27 +20,20 @@ extension EngineConnection {
 ///
 /// | table | one row is |
 /// | --- | --- |
-/// | `tidemark_reduced` | a captured record, on its way into the outbox |
 /// | `tidemark_assigned` | a temporary id with its permanent id |
 /// | `tidemark_respelled` | a key with another spelling |
-/// | `tidemark_group` | a range of captured changes that becomes one change set |
 /// | `tidemark_division` | a captured change with its group and part |
 /// | `tidemark_held` | a value of a column that only the file has, while records are rewritten |
 /// | `tidemark_previous` | a row before the server's rows replace it |
 /// | `tidemark_found` | an edit that no trigger captured; `place` is its table's |
 enum ScratchTables {
     static let sql = """
-        \(CapturedEffects.reducedSQL)
         CREATE TEMP TABLE tidemark_assigned (
             tbl TEXT, temporary INTEGER, permanent INTEGER, PRIMARY KEY (tbl, temporary)
         ) WITHOUT ROWID;
         CREATE INDEX temp.tidemark_assigned_permanent ON tidemark_assigned (tbl, permanent);
         CREATE TEMP TABLE tidemark_respelled (
             tbl TEXT, old TEXT, new TEXT, PRIMARY KEY (tbl, old)
-        ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_group (
-            last INTEGER, part INTEGER, id TEXT NOT NULL, time INTEGER NOT NULL, seq INTEGER,
-            outside INTEGER NOT NULL, PRIMARY KEY (last, part)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_division (
             num INTEGER PRIMARY KEY, tbl TEXT NOT NULL, key TEXT NOT NULL, operation TEXT NOT NULL,

@@ -22,7 +22,6 @@ extension PlantedBug {
         case .dropsIdMap: "DELETE FROM tidemark_idmap"
         case .losesConflictRecords: "DELETE FROM tidemark_conflict_record"
         case .skipsRevision: "UPDATE tidemark_zone SET revision = revision + 1"
-        case .leavesCascadesOutOfLog: Self.keepDeletionsOfOneTable
         case .thawsSentSets: Self.addToLastSet
         case .dropsCreationsDeletedLater: Self.dropDeletedCreations
         default: nil
@@ -39,20 +38,14 @@ extension PlantedBug {
             """
     }
 
-    private static let keepDeletionsOfOneTable = """
-        DELETE FROM temp.tidemark_reduced
-        WHERE operation = 'delete'
-            AND tbl <> (SELECT max(tbl) FROM temp.tidemark_reduced WHERE operation = 'delete')
-        """
-
     /// The device may have sent the last change set already, and then the additions never arrive.
     private static let addToLastSet = """
         INSERT OR REPLACE INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
         SELECT last.seq, tbl, key, operation, attributes, base
-        FROM temp.tidemark_reduced
-        JOIN (SELECT max(seq) AS seq FROM tidemark_changeset) AS last ON last.seq IS NOT NULL;
+        FROM tidemark_outbox AS new_entry
+        JOIN (SELECT max(seq) AS seq FROM tidemark_changeset) AS last ON new_entry.seq > last.seq;
         UPDATE tidemark_changeset SET wire = NULL WHERE seq = (SELECT max(seq) FROM tidemark_changeset);
-        DELETE FROM temp.tidemark_reduced WHERE EXISTS (SELECT 1 FROM tidemark_changeset)
+        DELETE FROM tidemark_outbox WHERE seq > (SELECT max(seq) FROM tidemark_changeset)
         """
 
     /// The device may have sent the creation already, and then the server keeps the record.

@@ -70,10 +70,9 @@ final class CapturedFile: Sendable {
         try queue.write { db in
             try EngineConnection.prepare(db, schema: schema)
             guard let range = try CapturedEffects.collectPending(schema, in: db) else { return [] }
-            try CapturedEffects(db, schema: schema, in: range).reduce()
+            let changes = try Change.read(CapturedEffects(db, schema: schema, in: range), schema, in: db)
             try CapturedEffects.deleteAll(of: schema.tables, in: db)
-            return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced ORDER BY tbl, length(key), key").map(
-                Change.init)
+            return changes
         }
     }
 
@@ -97,13 +96,20 @@ struct Change: Equatable, CustomStringConvertible {
     let attributes: String?
     let base: Int64
 
-    init(_ row: Row) {
-        table = row["tbl"]
-        key = row["key"]
-        operation = row["operation"]
-        before = row["before"]
-        attributes = row["attributes"]
-        base = row["base"]
+    /// The changes by table and key.
+    static func read(_ effects: CapturedEffects, _ schema: SyncSchema, in db: Database) throws -> [Change] {
+        var changes: [Change] = []
+        try effects.readForOutbox { effect, before, attributes in
+            let base = try Int64.fetchOne(
+                db, sql: "SELECT base FROM tidemark_capture WHERE seq = ?", arguments: [effect.number])
+            changes.append(
+                Change(
+                    table: schema.tables[effect.table].name, key: effect.key, operation: effect.operation.rawValue,
+                    before: before, attributes: attributes, base: base ?? -1))
+        }
+        return changes.sorted { one, other in
+            (one.table, one.key.utf8.count, one.key) < (other.table, other.key.utf8.count, other.key)
+        }
     }
 
     var line: String { "\(operation) \(table) \(key)\(attributes.map { " " + $0 } ?? "")" }
