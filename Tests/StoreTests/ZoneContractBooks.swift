@@ -177,7 +177,8 @@ extension ZoneContractTests {
         #expect(changes.map(\.revision) == [3, 4])
         #expect(changes.map(\.change.columns) == [["rank"], ["name"]], "the last change of each column")
         #expect(changes.map(\.isMerged) == [true, true])
-        #expect(changes.map(\.hidesOthers) == [false, true], "b's name went, which an author at revision 1 has not seen")
+        #expect(
+            changes.map(\.hidesOthers) == [false, true], "b's name went, which an author at revision 1 has not seen")
         #expect(later.map(\.hidesOthers) == [false, false], "at revision 2 the author has seen it")
         #expect(wasDeleted == [true, false])
         #expect(fingerprints == [false, true])

@@ -23,11 +23,8 @@ package struct ClientWrites: Hashable, Sendable {
 
     /// Returns the id of one entry's change set in a batch whose entries are judged one by one.
     package static func id(ofEntry index: Int, in batch: String) -> String {
-        let hex = SHA256.hash(data: Data("\(batch)/\(index)".utf8)).prefix(16).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
-        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
-        return groups.map { hex[$0].joined() }.joined(separator: "-")
+        let hex = Array(ContentHash.of("\(batch)/\(index)"))
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(hex[$0]) }.joined(separator: "-")
     }
 
     /// The size of the records, in bytes.
@@ -67,9 +64,9 @@ struct RecordChangeSet: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
         let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: writes.map(\.change))
-        let request = SyncRequest(
-            maxRevision: 0, device: nil, epoch: nil, schema: nil, limit: nil, echo: nil,
-            changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))])
+        var request = SyncRequest(maxRevision: 0)
+        request.echo = nil
+        request.changeSets = [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))]
         return (request, changeSet)
     }
 

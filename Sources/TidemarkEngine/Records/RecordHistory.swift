@@ -25,7 +25,7 @@ package struct RecordHistory {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownRecord`` if there is no such record, and never was as far as the log
     ///   says.
-    package func json(_ key: String, _ query: ListRevisions.Query) throws -> String {
+    package func json(_ key: String, _ query: PageQuery) throws -> String {
         var present = RowQuery(table, limit: 1, bytesMax: ZoneReaderLimits.bytesMax)
         present.keys = [key]
         present.columns = table.valueColumns
