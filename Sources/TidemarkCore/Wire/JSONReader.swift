@@ -50,7 +50,7 @@ package struct JSONReader {
 
     static var empty: JSONReader { JSONReader(validated: .init(start: nil, count: 0)) }
 
-    init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int = 1, stringMax: Int = 0) {
+    init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int = 1, stringMax: Int = .max) {
         self.bytes = bytes
         self.depthMax = depthMax
         self.stringMax = stringMax

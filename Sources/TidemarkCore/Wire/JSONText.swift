@@ -32,7 +32,9 @@ package enum JSONText {
     package static func unquote(_ json: String) -> String {
         guard json.contains("\\") else { return String(json.dropFirst().dropLast()) }
         return Array(json.utf8).withUnsafeBufferPointer { bytes in
-            JSONReader(validated: bytes).text(of: JSONReader.Text(range: 1..<bytes.count - 1, hasEscapes: true))
+            var reader = JSONReader(validated: bytes)
+            // A damaged text of the books stays as it is.
+            do throws(TidemarkError) { return reader.text(of: try reader.string()) } catch { return json }
         }
     }
 

@@ -134,7 +134,7 @@ package struct RecordHistory {
         switch table.keyKind {
         case .integer: key
         case .text where key.hasPrefix("\""): String(key.dropFirst().dropLast())
-        case .text, .general: rawName(key)
+        case .text, .general: String(JSONText.quote(key).dropFirst().dropLast())
         }
     }
 
@@ -146,8 +146,6 @@ package struct RecordHistory {
         case .general: JSONText.unquote("\"\(name)\"")
         }
     }
-
-    private static func rawName(_ name: String) -> String { String(JSONText.quote(name).dropFirst().dropLast()) }
 }
 
 extension LogRecord {

@@ -142,14 +142,6 @@ struct RecordWrite: Sendable {
     var key: String { change.key }
     var operation: TidemarkCore.Operation { change.operation }
 
-    /// The attributes in a change set's text, with their name; nil if there are none.
-    var attributes: String? {
-        var members = change.values.map { "\(JSONText.quote(WireName.member(column: $0.column))):\($0.json)" }
-        if let base = change.base { members.insert(#""revision":\#(base)"#, at: 0) }
-        let name = RecordHistory.attributeName(key, of: table)
-        return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
-    }
-
     private static func key(in body: [String: String], of table: SyncedTable, temporaryID: Int64) throws(TidemarkError)
         -> String
     {

@@ -2,11 +2,6 @@ import TidemarkCore
 
 /// Checks the types of devices when a database is opened.
 extension OpenDatabase {
-    func checkDeviceTypes() throws {
-        guard let record = try ServedRecord.load(pg) else { return }
-        try checkDeviceTypes(of: record)
-    }
-
     /// Refuses device types that differ from those of the tables, or name no column.
     func checkDeviceTypes(of record: ServedRecord) throws {
         guard let types = options.deviceTypes else { return }

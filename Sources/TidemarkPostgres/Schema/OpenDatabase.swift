@@ -38,8 +38,9 @@ struct OpenDatabase {
         try pg.execute("SET LOCAL lock_timeout = '\(lockTimeout)'")
         // Existing bookkeeping is not created again, because its locks could deadlock with working nodes.
         let hasBookkeeping = try pg.text("SELECT to_regclass('tidemark.served')") != nil
-        let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
-        if isServed { try checkDeviceTypes() }
+        let record = try hasBookkeeping ? ServedRecord.load(pg) : nil
+        if let record { try checkDeviceTypes(of: record) }
+        let isServed = record != nil
         let first = try isServed ? follow() : create()
         let additions = try isServed ? grow(first) : []
         let current = try additions.isEmpty ? first : follow()
