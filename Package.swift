@@ -115,7 +115,7 @@ let package = Package(
         // The pages that the server shows in a browser; the build compiles the files into the program.
         .target(
             name: "TidemarkDashboard",
-            dependencies: ["TidemarkCore", .product(name: "Crypto", package: "swift-crypto")],
+            dependencies: ["TidemarkCore"],
             resources: [.embedInCode("Pages")]
         ),
         .target(
@@ -270,7 +270,7 @@ let package = Package(
             name: "TidemarkEmbeddedTests",
             dependencies: [
                 "StoreTestSupport",
-                "TidemarkCore", "TidemarkGzip", "TidemarkEngine", "TidemarkEmbedded",
+                "TidemarkCore", "TidemarkGzip", "TidemarkEngine", "TidemarkEmbedded", "TidemarkSQL",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]

@@ -32,8 +32,8 @@ enum AccessLocation: Hashable {
     /// Whether a server with users was here before, or an operator has added some.
     func hasUsers() async throws -> Bool {
         switch self {
-        case .folder(let folder): AccessFilePlace.exists(AccessFilePlace.path(inFolder: folder))
-        case .file(let file): AccessFilePlace.exists(AccessFilePlace.path(besideFile: file))
+        case .folder(let folder): DataPlaces(folder: folder).hasUsers
+        case .file(let file): DataPlaces(file: file).hasUsers
         case .store(let address): try await connecting { try await AccessPresence.hasUsers(address: address) }
         }
     }
@@ -41,21 +41,17 @@ enum AccessLocation: Hashable {
     /// The zones; empty if no server has made them yet.
     func zones() async throws -> [String] {
         switch self {
-        case .folder(let folder): [EmbeddedStore.zoneName] + ZoneDirectory.zones(in: Self.zones(inFolder: folder))
-        case .file(let file): [EmbeddedStore.zoneName] + ZoneDirectory.zones(in: Self.zones(besideFile: file))
+        case .folder(let folder): [EmbeddedStore.zoneName] + DataPlaces(folder: folder).zoneNames
+        case .file(let file): [EmbeddedStore.zoneName] + DataPlaces(file: file).zoneNames
         case .store(let address): try await connecting { try await AccessPresence.zones(address: address) }
         }
     }
 
-    static func zones(inFolder folder: String) -> URL { URL(filePath: "\(folder)/zones") }
-    /// The folder of other zones' files beside a served file.
-    static func zones(besideFile file: String) -> URL { URL(filePath: "\(file)-zones") }
-
     /// Opens the database, and makes it where it is missing.
     func open() async throws -> Opened {
         switch self {
-        case .folder(let folder): return try openFile(AccessFilePlace.path(inFolder: folder))
-        case .file(let file): return try openFile(AccessFilePlace.path(besideFile: file))
+        case .folder(let folder): return try openFile(DataPlaces(folder: folder).users)
+        case .file(let file): return try openFile(DataPlaces(file: file).users)
         case .store(let address):
             let database = try await connecting { try await AccessTransactions(address: address) }
             return Opened(database: database) {}

@@ -59,7 +59,8 @@ struct OpenDevice {
         { return try await readingCopy(of: path, value) }
     }
 
-    private static func reading<Value: Sendable>(
+    /// Reads a file without a change to it, whatever functions its tables need.
+    static func reading<Value: Sendable>(
         at path: String, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         var configuration = Configuration()

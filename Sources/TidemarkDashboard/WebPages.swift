@@ -1,4 +1,3 @@
-internal import Crypto
 public import TidemarkCore
 
 /// The pages that a server shows: the dashboard, and the small client for pages of others, both part of the program.
@@ -76,14 +75,10 @@ extension WebPages {
 
         init(_ files: [File]) {
             byName = Dictionary(files.map { ($0.name, $0) }) { first, _ in first }
-            var hash = SHA256()
-            for file in files { hash.update(data: Array("\(file.name) \(file.content.count)\n".utf8) + file.content) }
-            let digits = hash.finalize().prefix(8).map { byte in
-                let text = String(byte, radix: 16)
-                return text.count == 1 ? "0\(text)" : text
-            }
+            var hash = RunningHash()
+            for file in files { hash.take(Array("\(file.name) \(file.content.count)\n".utf8) + file.content) }
             // Weak, because the answer with gzip has the same tag.
-            entityTag = "W/\"\(digits.joined())\""
+            entityTag = "W/\"\(hash.text.prefix(16))\""
         }
 
         /// Returns the file with a name.

@@ -16,15 +16,15 @@ public final class EmbeddedStore: SyncService {
     /// The current schema of the zone's tables.
     public var schema: SyncSchema { file.schema }
     /// Tables in the file that are not synced.
-    public var skippedTables: [String] { file.skippedTables }
+    public var skippedTables: [String] { file.adoption.skipped }
     /// The changes of conflict policies that opening the store made.
-    public var policyChanges: [PolicyChange] { file.policyChanges }
+    public var policyChanges: [PolicyChange] { file.adoption.policyChanges }
     /// The columns that seem to be references and are not declared; only when the file is adopted.
-    public var undeclaredReferences: [UndeclaredReference] { file.undeclaredReferences }
+    public var undeclaredReferences: [UndeclaredReference] { file.adoption.undeclaredReferences }
     /// Triggers that cannot run at the server, although the zone's tables have them.
-    public var warnings: [SchemaProblem] { file.warnings }
+    public var warnings: [SchemaProblem] { file.adoption.warnings }
     /// The views and triggers that call functions of the program, as `view meta (sortconcat)`; a device may lack them.
-    public var programCalls: [String] { file.programCalls }
+    public var programCalls: [String] { file.adoption.programCalls }
     /// Tables and columns that the file lacked and the operator's schema has, such as `column team.town`.
     public var additions: [String] { file.growth.additions }
     /// What else the operator's schema has and the file has otherwise; the store leaves the file as it is.
@@ -231,11 +231,5 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// Throws `unknownZone` for every zone but the store's own.
-    func check(_ zone: String) throws {
-        guard zone == self.zone else {
-            throw TidemarkError(
-                .unknownZone, "There is no zone of that name that you may read.",
-                fix: "This server has the zone \(self.zone).")
-        }
-    }
+    func check(_ zone: String) throws { guard zone == self.zone else { throw TidemarkError.unknownZone } }
 }

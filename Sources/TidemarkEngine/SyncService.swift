@@ -123,8 +123,7 @@ extension SyncService {
     /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` when there is no such zone.
     public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
         guard let revision = try await latest(of: [access]).first else {
-            throw TidemarkError(
-                .unknownZone, "There is no zone of that name that you may read.", fix: "Check the zone's name.")
+            throw TidemarkError.unknownZone
         }
         return revision
     }

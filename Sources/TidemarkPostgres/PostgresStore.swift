@@ -137,7 +137,7 @@ public final class PostgresStore: SyncService {
         case .tagged(let tag): return await snapshots.snapshot(zone: zone, tag: tag)
         case .since(let known): base = known
         }
-        let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
+        let behind = options.limits.snapshotRevisionsBehindMax
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
@@ -145,30 +145,17 @@ public final class PostgresStore: SyncService {
                 _ = try transaction.fingerprint(at: transaction.head().state.revision)
                 return try transaction.head().state
             }
-            if let base, let file = try await delta(since: base, at: state, zone) { return file }
             let cache = await snapshots.cache(of: zone)
-            let file = try await cache.snapshot(at: state, behind: behind) { [zones, places] path in
+            let file = try await cache.file(since: base, at: state, behind: behind) { [zones, places] path, base in
                 try await places.run(for: .maker) {
                     try await zones.reading { pg, served in
-                        try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
+                        try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
                     }
                 }
             }
             if let file { return file }
         }
         throw ZoneConnections.busy
-    }
-
-    /// Returns a delta file of the changes since `base`; nil if a full snapshot is better.
-    private func delta(since base: DeltaBase, at state: ZoneState, _ zone: String) async throws -> SnapshotFile? {
-        guard base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else { return nil }
-        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones, places] path in
-            try await places.run(for: .maker) {
-                try await zones.reading { pg, served in
-                    try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
-                }
-            }
-        }
     }
 
     /// Releases a snapshot after its reader is done.

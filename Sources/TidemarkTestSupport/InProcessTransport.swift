@@ -85,7 +85,7 @@ public final class InProcessTransport: Transport {
         let text = try await service.read(
             .local(zone),
             ZoneQuestion { reader in
-                var query = try ListRevisions.Query([])
+                var query = try PageQuery([])
                 query.limit = 500
                 let table = try reader.schema.table(table)
                 let key = try RecordPath.key(key, of: table) { $0.removingPercentEncoding }

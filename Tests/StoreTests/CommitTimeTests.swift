@@ -64,15 +64,4 @@ import TidemarkCore
         #expect(try await zone.lastRevision(committedBefore: start + 1) == 2)
         #expect(try await zone.lastRevision(committedBefore: start + 2 * 86_400_000) == 3)
     }
-
-    @Test(arguments: Store.all)
-    func `B4: revisions of an earlier version have no time and count as earlier`(store: Store) async throws {
-        let clock = TestClock()
-        let zone = try await Zone(store, Self.schema, now: { clock.now })
-        for revision in 1...3 { _ = try await zone.sync(at: Int64(revision), Self.edit(1, "\(revision)")) }
-        try await zone.writeOutside("UPDATE tidemark_revision SET committed = 0 WHERE revision < 4")
-        #expect(try await zone.lastRevision(committedBefore: 1) == 3)
-        #expect(try await zone.lastRevision(committedBefore: clock.now) == 3)
-        #expect(try await zone.lastRevision(committedBefore: clock.now + 1) == 4)
-    }
 }

@@ -104,7 +104,7 @@ import TidemarkTestSupport
     /// The list of devices: device and user.
     private static func devices(_ zone: Zone) async throws -> [String] {
         let contacts = zone.service.contacts.contacts(of: "main")
-        let text = try await zone.ask { try ListDevices($0, contacts: contacts).json() }
+        let text = try await zone.ask { try $0.devicesJSON(contacts) }
         let object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
         let devices = try #require(object?["devices"] as? [[String: Any]])
         return devices.map { "\($0["device"] ?? "")|\($0["name"] ?? "")|\($0["user"] ?? "")" }.sorted()
@@ -195,7 +195,7 @@ import TidemarkTestSupport
         let zone = try await Zone(store, Self.schema, now: { clock.now })
         func list() async throws -> String {
             let contacts = zone.service.contacts.contacts(of: "main")
-            return try await zone.ask { try ListDevices($0, contacts: contacts).json() }
+            return try await zone.ask { try $0.devicesJSON(contacts) }
         }
         try await Self.sync(
             zone, Self.access("anna", name: "old"), device: "phone", #""maxRevision":1,"changeSets":[]"#)

@@ -28,7 +28,7 @@ import TidemarkEngine
             .local("main"),
             ZoneQuestion { reader in
                 let table = try reader.schema.table(table)
-                return try RecordHistory(of: table, reader).json(key, ListRevisions.Query(query))
+                return try RecordHistory(of: table, reader).json(key, PageQuery(query))
             }
         )
     }
@@ -106,7 +106,7 @@ import TidemarkEngine
         try await zone.writeOutside("INSERT INTO seat VALUES ('c', 1, 'Carl')")
         let list = { (query: [ListQuery.Item]) in
             try await zone.service.read(
-                .local("main"), ZoneQuestion { try ListRevisions($0).json(ListRevisions.Query(query)) })
+                .local("main"), ZoneQuestion { try ListRevisions($0).json(PageQuery(query)) })
         }
         let all = try await list([])
         #expect(all.contains(#""revision":3,"horizon":"#), "\(all)")
@@ -134,7 +134,7 @@ import TidemarkEngine
         _ = try await zone.sync(
             at: 1, device: "b", #"{"id":"\#(id)","team":{"update":[1],"attributes":{"1":{"name":"blue"}}}}"#)
         let text = try await zone.service.read(
-            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(PageQuery([])) })
         #expect(text.contains(#""id":"\#(id)","device":"b""#), "\(text)")
         #expect(text.contains(#""rule":"changed""#), "\(text)")
         #expect(text.contains(#""theirs":{"name":"rot","town":"Kiel","goals":3}"#), "\(text)")
@@ -153,7 +153,7 @@ import TidemarkEngine
         _ = try await zone.sync(
             at: 1, device: "b", #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"goals":-1}}}}"#)
         let text = try await zone.service.read(
-            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(PageQuery([])) })
         #expect(text.contains(#""base":{"goals":3},"mine""#), "\(text)")
         let page = try await Self.history(
             zone, "team", "1", .init(name: "before", value: "100"), .init(name: "limit", value: "1"))
@@ -174,7 +174,7 @@ import TidemarkEngine
         // What happened after the refusal is no part of it.
         try await Self.update(zone, "team", "1", #"{"town":"Lemgo"}"#)
         let text = try await zone.service.read(
-            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(PageQuery([])) })
         let base = #""base":{"name":"red","town":"Kiel","goals":3},"mine":{"id":1,"name":"blue","town":null}"#
         #expect(text.contains(base), "\(text)")
     }

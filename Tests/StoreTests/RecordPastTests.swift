@@ -94,7 +94,7 @@ import TidemarkTestSupport
                 .local("main"),
                 ZoneQuestion { reader in
                     let history = RecordHistory(of: try reader.schema.table("note"), reader)
-                    return try history.json(JSONText.quote(code), ListRevisions.Query(query))
+                    return try history.json(JSONText.quote(code), PageQuery(query))
                 })
             let members = Dictionary(
                 uniqueKeysWithValues: (JSONParts.members(of: page) ?? []).map { ($0.name, $0.value) })

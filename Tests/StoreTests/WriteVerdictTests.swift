@@ -103,23 +103,6 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
-    func `a retry of a write that an earlier version judged as a text is known by the same hash`(store: Store)
-        async throws
-    {
-        let zone = try await Zone(store, Self.schema)
-        let write = Self.writes(
-            id: 1, (.post, "player", #"{"team":2,"name":"\u0042en"}"#), (.patch, "team/1", #"{"name":"blue"}"#))
-        let text =
-            #"{"id":"\#(Self.id(1))","player":{"create":[-2251799813685249],"update":[],"delete":[],"#
-            + #""attributes":{"-2251799813685249":{"team":2,"name":"\u0042en"}}},"#
-            + #""team":{"create":[],"update":[1],"delete":[],"attributes":{"1":{"name":"blue"}}}}"#
-        _ = try await zone.sync(#"{"maxRevision":1,"changeSets":[\#(text)]}"#)
-        let answers = try await zone.service.write(write, .local("main"))
-        #expect(answers.first?.location == "tables/player/2")
-        #expect(try await zone.revision() == 2)
-    }
-
-    @Test(arguments: Store.all)
     func `a write after a compaction is judged, because its author gets no revisions`(store: Store) async throws {
         var limits = Limits.standard
         limits.revisionsKept = 1

@@ -87,45 +87,18 @@ import TidemarkTestSupport
         #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
     }
 
-    @Test func `a file of the first layout gains the time of a retirement, and keeps its tokens`() async throws {
-        let path = try newPath()
-        let first = try AccessFile(path: path)
-        let before = AccessBench(first)
-        try await before.add("anna")
-        let retired = try await before.device("phone", of: "anna")
-        #expect(try await before.user(retired) == "anna")
-        let active = try await before.gate.exchange(retired, device: "phone").token
-        #expect(try await before.user(active) == "anna")
-        try first.close()
-        let old = try DatabaseQueue(path: path)
-        try await old.writeWithoutTransaction {
-            try $0.execute(sql: "ALTER TABLE tidemark_token DROP COLUMN retired; PRAGMA user_version = 1")
-        }
-        try old.close()
-        let second = try AccessFile(path: path)
-        let after = AccessBench(second)
-        #expect(try await after.user(active) == "anna")
-        let next = try await after.gate.exchange(active, device: "phone").token
-        #expect(try await after.user(next) == "anna")
-        #expect(try await after.user(active) == nil)
-        #expect(try await after.user(next) == "anna", "the token retired a moment ago")
-        // Nobody knows when this one retired, so it counts as long ago.
-        #expect(try await after.user(retired) == nil)
-        #expect(try await after.user(next) == nil)
-        try second.close()
-    }
-
-    @Test func `a file of a later version is refused`() async throws {
+    @Test(arguments: [(1, "earlier"), (AccessTables.layout + 1, "later")])
+    func `a file of another version is refused`(layout: Int, version: String) async throws {
         let path = try newPath()
         try AccessFile(path: path).close()
         let later = try DatabaseQueue(path: path)
         try await later.writeWithoutTransaction {
-            try $0.execute(sql: "PRAGMA user_version = \(AccessTables.layout + 1)")
+            try $0.execute(sql: "PRAGMA user_version = \(layout)")
         }
         try later.close()
         let error = #expect(throws: TidemarkError.self) { try AccessFile(path: path) }
         #expect(error?.code == .unusableFile)
-        #expect(error?.message.contains("later version") == true)
+        #expect(error?.message.contains("\(version) version") == true)
     }
 
     @Test(arguments: ["", "-wal"]) func `a file that is moved away under the server admits nobody`(suffix: String)

@@ -4,6 +4,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEngine
+import TidemarkSQL
 import TidemarkTestSupport
 
 @testable import TidemarkEmbedded
@@ -266,5 +267,13 @@ import TidemarkTestSupport
         for other in ["CREATE TABLE a (x INT DEFAULT 'it''s', y)", "CREATE TABLE a (X INT DEFAULT 'it''s (', y)"] {
             #expect(plain != StatementTokens(other))
         }
+    }
+
+    @Test func `the CHECK constraints of a statement are found, and words that only look like them are not`() {
+        let sql = """
+            CREATE TABLE a ("check" INT CHECK ( x > ')' ), checks INT DEFAULT 'CHECK (1)', -- CHECK (2)
+                check(y IN (1, 2)), CONSTRAINT c CHECK ([(] > 0))
+            """
+        #expect(StatementTokens(sql).checks == ["x > ')'", "y IN (1, 2)", "[(] > 0"])
     }
 }

@@ -95,16 +95,6 @@ import TidemarkTestSupport
         try await store.close()
     }
 
-    @Test func `a file of an older version, whose log has no hashes, is served`() async throws {
-        let zone = try await Self.zone()
-        try await zone.store.close()
-        try TestZone.write("UPDATE tidemark_revision SET chain = ''", to: zone.path)
-        let store = try EmbeddedStore(path: zone.path, newEpoch: UUID())
-        #expect(try await Self.code(store, at: 0) == nil)
-        try await store.close()
-        #expect(try ZoneVerification(path: zone.path, repairing: false).damagedEntries.isEmpty)
-    }
-
     @Test func `a zone whose revision is below its log is refused until verify has repaired it`() async throws {
         let zone = try await Self.zone()
         try await zone.store.close()

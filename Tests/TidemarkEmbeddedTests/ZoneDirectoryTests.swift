@@ -145,7 +145,7 @@ import TidemarkTestSupport
         #expect(try await Self.send("one", to: "news", directory).revisions == [1])
         try await directory.makeZone("news")
         #expect(try await directory.latest(.local("news")).revision == 1)
-        #expect(ZoneDirectory.zones(in: place.folder.appending(path: "zones")) == ["news"])
+        #expect(DataPlaces(folder: place.folder.path).zoneNames == ["news"])
         for name in ["", "News", "../main", "a/b", "z_news", "1", ".hidden", String(repeating: "a", count: 64), "ä"] {
             let error = await #expect(throws: TidemarkError.self) { try await directory.makeZone(name) }
             #expect(error?.code == .invalidArgument, "\(name)")

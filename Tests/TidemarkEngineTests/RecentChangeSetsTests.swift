@@ -27,7 +27,7 @@ import TidemarkEngine
 
     private static func ask(_ recent: RecentChangeSets, after revision: Int64, at head: ZoneHead) -> PullAnswer {
         recent.answer(
-            SyncRequest(maxRevision: revision, device: nil, epoch: nil, schema: nil, limit: nil, changeSets: []),
+            SyncRequest(maxRevision: revision),
             at: head, limits: .standard)
     }
 

@@ -44,21 +44,8 @@ import TidemarkGzip
             let bytes = sampleBytes(count: 1_500_000)
             try Data(bytes).write(to: directory.appending(path: "plain"))
             try GzipFile.compress(directory.path + "/plain", to: directory.path + "/gz")
-            try GzipFile.decompress(directory.path + "/gz", to: directory.path + "/back", bytesMax: bytes.count)
-            #expect(try Data(contentsOf: directory.appending(path: "back")) == Data(bytes))
-        }
-    }
-
-    @Test func `a damaged file leaves no partial file behind`() throws {
-        try inTemporaryDirectory { directory in
-            let compressed = gzip(sampleBytes(count: 500_000))
-            let cut = Data(compressed.prefix(compressed.count - 10))
-            try cut.write(to: directory.appending(path: "gz"))
-            #expect(throws: GzipError.truncated) {
-                try GzipFile.decompress(directory.path + "/gz", to: directory.path + "/back", bytesMax: 1 << 20)
-            }
-            let remaining = try FileManager.default.contentsOfDirectory(atPath: directory.path)
-            #expect(remaining == ["gz"])
+            let compressed = Array(try Data(contentsOf: directory.appending(path: "gz")))
+            #expect(try gunzip(compressed, bytesMax: bytes.count) == bytes)
         }
     }
 

@@ -123,7 +123,7 @@ import TidemarkEngine
                 let signIn = try tokens.issue(.signIn, to: "anna", duration: 1_000, using: &generator)
                 let device = try tokens.exchange(signIn, device: "d1", using: &generator)
                 let administrator = try tokens.issue(.administrator, to: "anna", duration: 1_000, using: &generator)
-                return [device?.token.text ?? "", administrator.text]
+                return [device?.token ?? "", administrator.text]
             }
             #expect(await entrance.code(texts[0]) == (hasOwnUsers ? .unknownZone : .signInNeeded))
             #expect(try await entrance.gate.caller(token: texts[1]).isAdministrator)

@@ -55,20 +55,6 @@ import TidemarkTestSupport
         #expect(error?.code == .unavailable)
     }
 
-    @Test func `tables of the first layout gain the time of a retirement, and keep their tokens`() async throws {
-        let database = try await TestDatabase()
-        let before = AccessBench(try await AccessTransactions(address: database.address))
-        try await before.add("anna")
-        let phone = try await before.device("phone", of: "anna")
-        #expect(try await before.user(phone) == "anna")
-        try await database.writeOutside("ALTER TABLE tidemark.tidemark_token DROP COLUMN retired")
-        let after = AccessBench(try await AccessTransactions(address: database.address))
-        let next = try await after.gate.exchange(phone, device: "phone").token
-        #expect(try await after.user(next) == "anna")
-        #expect(try await after.user(phone) == nil)
-        #expect(try await after.user(next) == "anna")
-    }
-
     @Test func `forty requests at once share a few reads of the version, and each sees the commit before it`()
         async throws
     {

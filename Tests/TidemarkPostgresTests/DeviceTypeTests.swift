@@ -195,31 +195,6 @@ import TidemarkTestSupport
         await cluster.close()
     }
 
-    @Test func `a database of an earlier version goes on with numbers as text`() async throws {
-        let cluster = try await PostgresCluster(
-            adopting: """
-                CREATE TABLE item (id serial PRIMARY KEY, price numeric(8,2), twice numeric GENERATED ALWAYS AS (price * 2)
-                    STORED);
-                INSERT INTO item (price) VALUES (1.5)
-                """
-        ) { $0.deviceTypes = DeviceTypes(columns: ["item.price": "TEXT"]) }
-        let anna = try await cluster.device("anna")
-        // The earlier version neither has these functions nor this column.
-        try await cluster.psql(
-            """
-            DROP FUNCTION tidemark.number, tidemark.microseconds;
-            ALTER TABLE tidemark.served DROP COLUMN device_types
-            """
-        )
-        let node = try await cluster.node { _ in }
-        try await cluster.psql("UPDATE item SET price = 2.5")
-        try await anna.write("INSERT INTO item (price) VALUES ('3.5')")
-        try await cluster.converge(anna)
-        #expect(try await anna.rows("SELECT price, twice FROM item ORDER BY id") == ["2.50|5.00", "3.50|7.00"])
-        await node.close()
-        await cluster.close()
-    }
-
     @Test func `A9: columns that no session reads alike, and generated keys, are named with the cure`() async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(

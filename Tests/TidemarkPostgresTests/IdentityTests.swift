@@ -36,47 +36,6 @@ import TidemarkTestSupport
         #expect(answer.changes.last == "create team \(next)")
     }
 
-    @Test func `identities are added at the start to a database of an earlier version`() async throws {
-        let zone = try await PostgresZone()
-        _ = try await zone.sync(at: 0, Self.create("first"))
-        try await zone.database.writeOutside(
-            """
-            ALTER TABLE team ALTER COLUMN id DROP IDENTITY;
-            ALTER TABLE player ALTER COLUMN id DROP IDENTITY;
-            ALTER TABLE tidemark.served DROP COLUMN has_identities
-            """
-        )
-        _ = try await zone.sync(at: 1, Self.create("second"))
-        let node = try await zone.node()
-        try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('psql')")
-        // The older node draws from the sequence, too.
-        let answer = try await zone.sync(at: 2, Self.create("third"))
-        #expect(answer.changes == ["create team 3", "create team 4"])
-        let epochs = try await (zone.store.latest(zone: "main"), node.latest(zone: "main"))
-        #expect(epochs.0 == epochs.1)
-        await node.close()
-    }
-
-    @Test func `a start does not wait for a lock on a table without an identity`() async throws {
-        let zone = try await PostgresZone()
-        try await zone.database.writeOutside(
-            """
-            ALTER TABLE team ALTER COLUMN id DROP IDENTITY;
-            UPDATE tidemark.served SET has_identities = false
-            """
-        )
-        let other = try await zone.database.connect()
-        try await other.execute("BEGIN; INSERT INTO team (id, name) VALUES (1, 'held')")
-        let node = try await zone.node()
-        #expect(try await zone.column("SELECT has_identities FROM tidemark.served") == ["f"])
-        try await other.execute("COMMIT")
-        await node.close()
-        let next = try await zone.node()
-        #expect(try await zone.column("SELECT has_identities FROM tidemark.served") == ["t"])
-        try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('psql')")
-        await next.close()
-    }
-
     @Test func `a role whose search path hits the bookkeeping tables is refused with the cure`() async throws {
         let database = try await TestDatabase()
         let admin = try await database.connect()

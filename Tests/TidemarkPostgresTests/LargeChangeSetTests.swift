@@ -81,25 +81,4 @@ import TidemarkTestSupport
         )
         #expect(logged == ["1|1|1"])
     }
-
-    @Test func `a database of layout 3 is upgraded and keeps its verdicts`() async throws {
-        let cluster = try await PostgresCluster(adopting: Self.tables)
-        let anna = try await cluster.device("anna")
-        try await anna.write("INSERT INTO place (name) VALUES ('Kiel')")
-        try await anna.engine.sync()
-        try await cluster.psql(
-            """
-            ALTER TABLE tidemark.verdict DROP COLUMN as_sent; DROP TABLE tidemark.piece;
-            UPDATE tidemark.served SET layout = 3
-            """
-        )
-        let node = try await cluster.node { _ in }
-        #expect(try await cluster.rows("SELECT layout FROM tidemark.served") == ["5"])
-        let verdictQuery = "SELECT as_sent::int, (ids IS NOT NULL)::int FROM tidemark.verdict ORDER BY revision"
-        #expect(try await cluster.rows(verdictQuery) == ["0|1"])
-        await node.close()
-        try await anna.write("INSERT INTO place (name) VALUES ('Ulm')")
-        try await anna.engine.sync()
-        #expect(try await cluster.rows(verdictQuery) == ["0|1", "1|1"])
-    }
 }

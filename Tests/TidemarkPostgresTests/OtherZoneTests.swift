@@ -49,27 +49,4 @@ import TidemarkTestSupport
         #expect(try await zone.column("SELECT count(*) FROM tidemark.capture") == ["0"])
         #expect(try await zone.column("SELECT count(*) FROM tidemark.outside") == ["0"])
     }
-
-    @Test func `a database of layout 4 starts a new history in a zone where it lost such a write`() async throws {
-        let zone = try await counting()
-        let north = try await zone.store.latest(zone: "north")
-        let admin = try await zone.store.latest(zone: "admin")
-        try await zone.database.writeOutside(
-            """
-            UPDATE counter SET n = 1; DELETE FROM tidemark.outside;
-            CREATE OR REPLACE FUNCTION tidemark."capture counter"() RETURNS trigger
-                LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-            UPDATE tidemark.served SET layout = 4
-            """
-        )
-        let node = try await zone.node()
-        #expect(try await node.latest(zone: "north") == north)
-        #expect(try await node.latest(zone: "admin").epoch != admin.epoch)
-        // The triggers have this version's functions.
-        try await zone.database.writeOutside("UPDATE counter SET n = 5")
-        let answer = try await zone.sync(at: 1, zone: "admin")
-        #expect(answer.changes == ["update counter 1"])
-        #expect(answer.text.contains(#""n":5"#))
-        await node.close()
-    }
 }

@@ -108,7 +108,7 @@ import TidemarkPostgres
                     .local(zone),
                     ZoneQuestion { reader in
                         let query = try FeedQuery([ListQuery.Item(name: "since", value: "1")], schema: reader.schema)
-                        let start = try FeedStart(reader).position(since: query.since)
+                        let start = try reader.feedPosition(since: query.since)
                         return try ReadChanges(query, reader).page(after: start).json
                     }
                 )

@@ -73,8 +73,8 @@ import TidemarkTestSupport
             try await administer { administration in
                 switch change {
                 case "disabled": try administration.set(user, isDisabled: true)
-                case "removed": try administration.set(nil, of: user, in: "main")
-                case "reader": try administration.set(.reader, of: user, in: "main")
+                case "removed": try Members(administration.session).set(nil, of: user, in: "main")
+                case "reader": try Members(administration.session).set(.reader, of: user, in: "main")
                 default: try administration.revokeToken(String(token.split(separator: "_")[1]))
                 }
             }

@@ -3,9 +3,9 @@ import Testing
 
 extension Budget {
     /// The lines of the product, which ``isProduct(_:)`` defines; comments and empty lines count.
-    static let product = Budget("lines of the product", 69_573, cure: lines)
+    static let product = Budget("lines of the product", 68_420, cure: lines)
     /// The lines of the targets that answer a request: ``serverTargets``.
-    static let server = Budget("lines of the server", 43_450, cure: lines)
+    static let server = Budget("lines of the server", 42_107, cure: lines)
     private static let lines = "Remove what the change replaces, in the same change."
 
     /// The requirements of the protocols that a store implements: ``SeamProtocol``.
@@ -35,7 +35,7 @@ extension Budget {
     static let path = Budget("source files on the path of a push", 55, cure: "`make path` prints them.")
 
     /// The same for a PATCH of one record over REST.
-    static let patchPath = Budget("source files on the path of a PATCH", 69, cure: "`make path` prints them.")
+    static let patchPath = Budget("source files on the path of a PATCH", 67, cure: "`make path` prints them.")
 
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [

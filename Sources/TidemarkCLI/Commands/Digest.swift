@@ -37,10 +37,7 @@ struct DigestCommand: AsyncParsableCommand {
             return try await access.transport(to: source).digest(zone: zone)
         }
         try ExistingFile.require(source)
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
-        return try await DatabaseQueue(path: source, configuration: configuration).read { db in
+        return try await OpenDevice.reading(at: source) { db in
             let schema = try SchemaIntrospection.syncedSchema(in: db)
             let revisionSQL =
                 try db.tableExists("tidemark_zone")

@@ -28,13 +28,10 @@ struct SchemaCommand: AsyncParsableCommand {
         try await Terminal.run {
             if source.hasPrefix("http://") || source.hasPrefix("https://") { return try await showServer() }
             try ExistingFile.require(source)
-            var configuration = Configuration()
-            configuration.readonly = true
-            let file = try DatabaseQueue(path: source, configuration: configuration)
-            if try await file.read({ try $0.tableExists("tidemark_device") }) {
-                return try show(try await file.read { try SchemaReport($0) })
+            if try await OpenDevice.reading(at: source, { try $0.tableExists("tidemark_device") }) {
+                return try show(try await OpenDevice.reading(at: source) { try SchemaReport($0) })
             }
-            let schema = try await file.read { try SchemaIntrospection.syncedSchema(in: $0) }
+            let schema = try await OpenDevice.reading(at: source) { try SchemaIntrospection.syncedSchema(in: $0) }
             let shape = schema.shape.split(separator: "\n").map(String.init)
             let policies = schema.policies.mapValues(\.rawValue)
             if json { return try Terminal.json(Shape(shape: shape, policies: policies)) }

@@ -211,8 +211,7 @@ struct Serve: AsyncParsableCommand {
     /// The paths of the zones' files, and of the folders with such files.
     private func dataFiles() throws -> [String] {
         guard store == nil else { return [] }
-        let zones = file.map(AccessLocation.zones(besideFile:)) ?? AccessLocation.zones(inFolder: data ?? ".")
-        return [try zonePath(), zones.path]
+        return [try zonePath(), (file.map(DataPlaces.init(file:)) ?? DataPlaces(folder: data ?? ".")).zones]
     }
 
     private var accessLocation: AccessLocation {
@@ -289,7 +288,7 @@ struct Serve: AsyncParsableCommand {
         }
         let directory = ZoneDirectory(
             main: store,
-            folder: data.map(AccessLocation.zones(inFolder:)) ?? AccessLocation.zones(besideFile: store.path),
+            folder: URL(filePath: (data.map(DataPlaces.init(folder:)) ?? DataPlaces(file: store.path)).zones),
             limits: limits, warn: { logger.error("\($0)") })
         if restored { lines += try await directory.beginNewHistories().map { "warning: \($0)" } }
         return OpenStore(service: directory, host: directory, lines: lines, warnings: Self.readableFiles(store.path)) {

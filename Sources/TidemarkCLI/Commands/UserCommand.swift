@@ -106,7 +106,7 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws {
             try await Terminal.run {
                 let zones = try await place.transaction { [name] statements, now, _ in
-                    try Administration(statements, now: now).removeUser(name)
+                    try Members(statements, now: now).remove(name)
                 }
                 if place.json { return try Terminal.json(Removal(user: name, deletedZones: zones)) }
                 Terminal.line("\(name) is removed: the server refuses every token of \(name) from now on")
@@ -130,7 +130,7 @@ struct UserCommand: AsyncParsableCommand {
                 let role = try AccessTexts.role(named: role)
                 try await place.requireZone(zone)
                 try await place.transaction { [name, zone] statements, now, _ in
-                    try Administration(statements, now: now).set(role, of: name, in: zone)
+                    try Members(statements, now: now).set(role, of: name, in: zone)
                 }
                 if place.json {
                     return try Terminal.json(["user": name, "zone": zone, "role": AccessTexts.role(role)])

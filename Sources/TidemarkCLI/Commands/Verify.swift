@@ -71,11 +71,7 @@ struct Verify: AsyncParsableCommand {
 
     private func makeReport() async throws -> Report {
         try ExistingFile.require(file)
-        var configuration = Configuration()
-        configuration.readonly = true
-        let isZone = try await DatabaseQueue(path: file, configuration: configuration).read {
-            try $0.tableExists("tidemark_zone")
-        }
+        let isZone = try await OpenDevice.reading(at: file) { try $0.tableExists("tidemark_zone") }
         return isZone ? try checkZone() : try await checkDevice()
     }
 
@@ -126,9 +122,7 @@ struct Verify: AsyncParsableCommand {
 
     /// Returns the damage of a device's file beside its rows.
     private static func damage(_ file: String) async throws -> [String] {
-        var configuration = Configuration()
-        configuration.readonly = true
-        let lines = try await DatabaseQueue(path: file, configuration: configuration).read { db in
+        let lines = try await OpenDevice.reading(at: file) { db in
             try String.fetchAll(db, sql: "PRAGMA quick_check(\(damageMax))").filter { $0 != "ok" }
         }
         let conflicts = try await OpenDevice.conflicts(file).filter(\.isDamaged)

@@ -13,11 +13,5 @@ public enum Role: String, CaseIterable, Codable, Comparable, Hashable, Sendable 
     /// The name in a sentence: a reader, a writer, an owner.
     package var withArticle: String { self == .owner ? "an owner" : "a \(rawValue)" }
 
-    private var rank: Int {
-        switch self {
-        case .reader: 0
-        case .writer: 1
-        case .owner: 2
-        }
-    }
+    private var rank: Int { self == .owner ? 2 : self == .writer ? 1 : 0 }
 }

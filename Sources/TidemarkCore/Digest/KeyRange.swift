@@ -37,6 +37,24 @@ package struct KeyRange: Hashable, Sendable, Encodable {
         self.fingerprint = fingerprint
         self.send = send
     }
+
+    /// Returns a range that ends before it begins, overlaps another one, or is not grouped by table in order of keys.
+    package static func misplaced(in ranges: [KeyRange]) -> KeyRange? {
+        if let empty = ranges.first(where: { range in
+            range.from.map { start in range.to.map { $0 < start } ?? false } ?? false
+        }) {
+            return empty
+        }
+        var finishedTables: Set<String> = []
+        return zip(ranges, ranges.dropFirst()).first { range, next in
+            guard range.table == next.table else {
+                finishedTables.insert(range.table)
+                return finishedTables.contains(next.table)
+            }
+            guard let end = range.to, let start = next.from else { return true }
+            return start < end
+        }?.1
+    }
 }
 
 extension KeyRange.Bound: Comparable {

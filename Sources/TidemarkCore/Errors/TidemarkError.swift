@@ -19,7 +19,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
     }
 
     /// The record, column or change set that an error is about; every part is optional.
-    public struct Place: Hashable, Sendable {
+    public struct Place: Hashable, Sendable, Codable {
         /// The index of the change set in its request, from 0.
         public var changeSet: Int?
         /// The id of the change set.

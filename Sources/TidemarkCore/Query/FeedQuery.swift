@@ -37,11 +37,7 @@ package struct FeedQuery: Hashable, Sendable {
         case ("since", _): since = item.value
         case ("tables", _):
             let names = item.value.split(separator: ",").map(String.init)
-            for name in names where schema.byName[name] == nil {
-                throw TidemarkError(
-                    .unknownTable, "The zone has no synced table of this name.", fix: "GET /tables lists the tables.",
-                    place: .init(table: name))
-            }
+            for name in names { _ = try schema.table(name) }
             tables = Set(names)
         case ("columns", "changed"): isChangedOnly = true
         case ("deleted", "only"): isDeletedOnly = true
@@ -51,7 +47,6 @@ package struct FeedQuery: Hashable, Sendable {
                 throw Self.invalid(item.name)
             }
             limit = number
-        case ("wait", _): throw .noLongPolling(.invalidFilter)
         default: throw Self.invalid(item.name)
         }
     }
@@ -60,14 +55,5 @@ package struct FeedQuery: Hashable, Sendable {
         TidemarkError(
             .invalidFilter, "The server cannot read the parameter \(name) of the feed, or it stands there twice.",
             fix: "Write since=1041, tables=a,b, columns=changed, deleted=only and limit=100, and filters.")
-    }
-}
-
-extension TidemarkError {
-    /// The refusal of a request that wants to be held until there is news.
-    package static func noLongPolling(_ code: ErrorCode) -> TidemarkError {
-        TidemarkError(
-            code, "The server holds no request until there is news, so it takes no `wait`.",
-            fix: "Leave `wait` out. Take the stream of events, or ask again now and then with the last tag or cursor.")
     }
 }

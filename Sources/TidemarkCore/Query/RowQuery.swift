@@ -148,27 +148,11 @@ package enum RecordPath {
 
     /// Returns a text percent-encoded, for one segment of a path.
     package static func encode(_ text: String) -> String {
-        guard !text.utf8.allSatisfy(isPlain) else { return text }
-        var output = ""
-        for byte in text.utf8 {
-            if isPlain(byte) {
-                output.unicodeScalars.append(Unicode.Scalar(byte))
-            } else {
-                output += (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
-            }
-        }
-        return output
+        text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? text
     }
 
-    private static func isPlain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"):
-            true
-        default: false
-        }
-    }
+    private static let unreserved = CharacterSet(
+        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
     private static func wrong(_ reason: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(

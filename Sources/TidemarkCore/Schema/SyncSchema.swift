@@ -138,6 +138,22 @@ package struct TableTraits: Hashable, Sendable, Codable {
     package var isEmpty: Bool { self == TableTraits() }
 }
 
+extension SyncSchema {
+    /// Returns a synced table; throws ``ErrorCode/unknownTable``.
+    package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
+        guard let table = byName[name] else { throw .unknownTable(name) }
+        return table
+    }
+}
+
+extension TidemarkError {
+    static func unknownTable(_ name: String) -> TidemarkError {
+        TidemarkError(
+            .unknownTable, "The zone has no synced table of this name.",
+            fix: "Spell the table as in CREATE TABLE; GET /tables lists the tables.", place: .init(table: name))
+    }
+}
+
 extension SyncedTable {
     /// The names by which SQLite knows the row number of a table, in the order of preference.
     package static let rowidNames = ["rowid", "_rowid_", "oid"]

@@ -101,7 +101,7 @@ package struct ChangeSetReader {
     {
         guard let place = names.places[member] else {
             let name = WireName.name(of: member)
-            guard unknownNames == .ignoreDropped, names.dropped.contains(name) else { throw Self.unknownTable(name) }
+            guard unknownNames == .ignoreDropped, names.dropped.contains(name) else { throw .unknownTable(name) }
             try reader.skip()
             return
         }
@@ -109,12 +109,6 @@ package struct ChangeSetReader {
         do throws(TidemarkError) { try part(of: place, &reader, into: &set) } catch {
             throw error.within(.init(table: names.tables[place].name))
         }
-    }
-
-    static func unknownTable(_ name: String) -> TidemarkError {
-        TidemarkError(
-            .unknownTable, "This zone has no table of that name.",
-            fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.", place: .init(table: name))
     }
 
     static func unknownColumn(_ member: String) -> TidemarkError {

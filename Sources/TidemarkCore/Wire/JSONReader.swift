@@ -48,9 +48,9 @@ package struct JSONReader {
         self.init(validated: bytes, depthMax: depthMax, stringMax: stringMax)
     }
 
-    static var empty: JSONReader { JSONReader(validated: .init(start: nil, count: 0), depthMax: 1, stringMax: 0) }
+    static var empty: JSONReader { JSONReader(validated: .init(start: nil, count: 0)) }
 
-    private init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int, stringMax: Int) {
+    init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int = 1, stringMax: Int = .max) {
         self.bytes = bytes
         self.depthMax = depthMax
         self.stringMax = stringMax

@@ -28,24 +28,14 @@ package enum JSONText {
 
     package static func array(_ values: [String]) -> String { "[\(values.joined(separator: ","))]" }
 
+    /// Returns the characters of a JSON string.
     package static func unquote(_ json: String) -> String {
         guard json.contains("\\") else { return String(json.dropFirst().dropLast()) }
-        var output = String.UnicodeScalarView()
-        var rest = Substring(json.dropFirst().dropLast()).unicodeScalars
-        while let scalar = rest.popFirst() {
-            guard scalar == "\\", let escape = rest.popFirst() else {
-                output.append(scalar)
-                continue
-            }
-            guard escape == "u" else {
-                output.append(escape)
-                continue
-            }
-            let digits = String(Substring(rest.prefix(4)))
-            rest = rest.dropFirst(4)
-            if let code = UInt32(digits, radix: 16), let control = Unicode.Scalar(code) { output.append(control) }
+        return Array(json.utf8).withUnsafeBufferPointer { bytes in
+            var reader = JSONReader(validated: bytes)
+            // A damaged text of the books stays as it is.
+            do throws(TidemarkError) { return reader.text(of: try reader.string()) } catch { return json }
         }
-        return String(output)
     }
 
     package static func append(_ value: Int64, to output: inout [UInt8]) {

@@ -27,7 +27,7 @@ extension ChangeSetReader {
         var written: Set<RecordID> = []
         for write in writes {
             guard let place = names.places[WireName.member(table: write.table)] else {
-                throw Self.unknownTable(write.table)
+                throw .unknownTable(write.table)
             }
             do throws(TidemarkError) {
                 let key = try read(write.key) { (reader) throws(TidemarkError) in

@@ -6,45 +6,123 @@ extension SyncRequest {
     {
         var sets: [ChangeSet] = []
         var changes = ChangeSetReader(names, takesDeltas: true, bound: ValueBound(limits))
-        let members = try RequestMembers(&reader, limits) { (reader) throws(TidemarkError) in
+        let request = try read(&reader, within: limits) { (reader) throws(TidemarkError) in
             sets = try changes.changeSets(&reader, max: limits.changeSetsPerRequestMax)
+            return !sets.isEmpty
         }
-        return (try SyncRequest(members, hasChangeSets: !sets.isEmpty), sets)
+        return (request.request, sets)
     }
 
     /// Reads a request without change sets, which needs no schema; nil if it has some.
     package static func readPull(_ reader: inout JSONReader, limits: Limits) throws(TidemarkError) -> SyncRequest? {
-        var hasChangeSets = false
-        let members = try RequestMembers(&reader, limits) { (reader) throws(TidemarkError) in
+        let (request, hasChangeSets) = try read(&reader, within: limits) { (reader) throws(TidemarkError) in
+            var isEmpty = true
             try reader.array { (reader) throws(TidemarkError) in
-                hasChangeSets = true
+                isEmpty = false
                 try reader.skip()
             }
+            return !isEmpty
         }
-        return hasChangeSets ? nil : try SyncRequest(members, hasChangeSets: false)
+        return hasChangeSets ? nil : request
     }
 
-    private init(_ members: RequestMembers, hasChangeSets: Bool) throws(TidemarkError) {
-        guard let revision = members.maxRevision else {
-            throw RequestMembers.error("maxRevision is missing.", RequestMembers.latest)
+    /// Reads a request; `readChangeSets` reads the value of `changeSets`, and returns whether there are any.
+    private static func read(
+        _ reader: inout JSONReader, within limits: Limits,
+        readChangeSets: (inout JSONReader) throws(TidemarkError) -> Bool
+    ) throws(TidemarkError) -> (request: SyncRequest, hasChangeSets: Bool) {
+        guard try reader.kind() == .object else { throw JSONFault.noRequest }
+        var request = SyncRequest(maxRevision: -1)
+        var hasChangeSets = false
+        let refusal = { malformed($0, about: $1, within: limits) }
+        do throws(TidemarkError) {
+            try reader.object { (reader, name) throws(TidemarkError) in
+                let name = reader.text(of: name)
+                guard name == "changeSets" else { return try request.read(name, from: &reader, within: limits) }
+                guard try reader.kind() == .array else { throw refusal("changeSets has another form.", name) }
+                hasChangeSets = try readChangeSets(&reader)
+            }
+            try reader.finish()
+        } catch {
+            guard error.code == .duplicateName, error.place == .init() else { throw error }
+            throw TidemarkError(.duplicateName, "The request has a member twice.", fix: "Give each name once.")
         }
-        guard members.hasQuestion == false || !hasChangeSets else {
-            throw RequestMembers.error(
-                "The request has recall or known together with change sets.",
-                "one or the other: ask first, send afterwards")
+        guard request.maxRevision >= 0 else { throw refusal("maxRevision is missing.", "maxRevision") }
+        guard request.question == nil || !hasChangeSets else {
+            throw refusal("The request has recall or known together with change sets.", "recall")
         }
-        guard !members.isSettled || !hasChangeSets && members.lap == nil && !members.hasQuestion else {
-            throw RequestMembers.error(
-                "The request has settled together with change sets, a lap or a question.",
-                "for requests that only ask for news")
+        guard !request.isSettled || !hasChangeSets && request.lap == nil && request.question == nil else {
+            throw refusal("The request has settled together with change sets, a lap or a question.", "settled")
         }
-        self.init(
-            maxRevision: revision, device: members.device, epoch: members.epoch, schema: members.schema,
-            limit: members.limit, overruled: members.overruled ?? 0, fingerprint: members.fingerprint,
-            isSettled: members.isSettled, takesDelta: members.takesDelta, echo: members.echo, lap: members.lap,
-            lend: members.lend,
-            question: members.hasQuestion ? Question(recall: members.recall, known: members.known) : nil, changeSets: []
-        )
+        return (request, hasChangeSets)
+    }
+
+    private mutating func read(_ name: String, from reader: inout JSONReader, within limits: Limits)
+        throws(TidemarkError)
+    {
+        let malformed: TypedMembers.Malformed = { Self.malformed($0, about: name, within: limits) }
+        switch name {
+        case "maxRevision": maxRevision = try reader.required(name, or: malformed) { $0.integer(of: $1, from: 0) }
+        case "device": device = try reader.member(name, or: malformed) { $0.plainText(of: $1) }
+        case "epoch": epoch = try reader.member(name, or: malformed) { $0.plainText(of: $1) }
+        case "schema": schema = try reader.member(name, or: malformed) { $0.plainText(of: $1) }
+        case "fingerprint": fingerprint = try reader.member(name, or: malformed) { $0.fingerprint(of: $1) }
+        case "limit": limit = Int(try reader.required(name, or: malformed) { $0.integer(of: $1, from: 1) })
+        case "overruled": overruled = try reader.required(name, or: malformed) { $0.integer(of: $1, from: 0) }
+        case "delta": takesDelta = try reader.required(name, or: malformed) { $0.truth(of: $1) }
+        case "echo":
+            echo = try reader.required(name, or: malformed) { $0.plainText(of: $1).flatMap(Echo.init(rawValue:)) }
+        case "settled": isSettled = try reader.required(name, or: malformed) { $1.kind == .true ? true : nil }
+        case "lap": lap = try Self.lap(&reader, limits, or: malformed)
+        case "lend":
+            // The zone may not have these tables, or no longer.
+            let tables = try reader.members(name, or: malformed) { (reader, path) throws(TidemarkError) in
+                try reader.required(path, or: malformed) { $0.plainText(of: $1) }
+            }
+            lend = Set(tables).sorted()
+        case "recall", "known":
+            let ids = try reader.ids(name, max: limits.recalledIDsMax, or: malformed)
+            if question == nil { question = Question() }
+            if name == "recall" { question?.recall = ids } else { question?.known = ids }
+        default: throw malformed("The request has a member \(name).")
+        }
+    }
+
+    private static func lap(_ reader: inout JSONReader, _ limits: Limits, or malformed: TypedMembers.Malformed)
+        throws(TidemarkError) -> Lap
+    {
+        var last: String??
+        var open: [String]?
+        var next: String?
+        try TypedMembers.read(at: "lap", &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
+            switch name {
+            case "last": last = .some(try reader.member(path, or: malformed) { $0.id(in: $1) })
+            case "open": open = try reader.ids(path, max: limits.openLapsMax, or: malformed)
+            case "next": next = try reader.required(path, or: malformed) { $0.id(in: $1) }
+            default: throw malformed("The request has a member \(path).")
+            }
+        }
+        guard let last, let open, let next else { throw malformed("lap lacks a member.") }
+        return Lap(last: last, open: open, next: next)
+    }
+
+    /// What the members of a request are; all but `maxRevision` may be left out.
+    private static func meanings(within limits: Limits) -> [String: String] {
+        [
+            "maxRevision": "the latest revision that you have, 0 at first", "limit": "the most revisions that you want",
+            "changeSets": "an array of change sets, possibly empty", "fingerprint": "32 hexadecimal digits",
+            "overruled": "the last note that you took in", "delta": "true or false", "echo": #""all" or "ids""#,
+            "settled": "true, for requests that only ask for news", "lend": "an array of the names of tables",
+            "lap": #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#,
+            "recall": "an array of at most \(limits.recalledIDsMax) UUIDs; ask first, and send change sets afterwards",
+            "known": "an array of at most \(limits.recalledIDsMax) UUIDs", "device": "a string without NUL",
+            "epoch": "a string without NUL", "schema": "a string without NUL",
+        ]
+    }
+
+    private static func malformed(_ message: String, about member: String, within limits: Limits) -> TidemarkError {
+        let meaning = meanings(within: limits)[member].map { "\(member) is \($0)" } ?? "It is not part of the protocol"
+        return TidemarkError(.malformedRequest, message, fix: "\(meaning); see PROTOCOL.md.")
     }
 }
 
@@ -124,191 +202,13 @@ extension JSONReader {
         guard let id = plainText(of: cell)?.lowercased() else { return nil }
         return ChangeSetID.isValid(id) ? id : nil
     }
-}
 
-/// The members of a request in the order of the text, before they are compared with each other.
-private struct RequestMembers {
-    static let latest = "the latest revision that you have, 0 at first"
-    private(set) var maxRevision: Int64?
-    private(set) var device: String?
-    private(set) var epoch: String?
-    private(set) var schema: String?
-    private(set) var limit: Int?
-    private(set) var overruled: Int64?
-    private(set) var fingerprint: Fingerprint?
-    private(set) var takesDelta = false
-    private(set) var isSettled = false
-    private(set) var lap: SyncRequest.Lap?
-    private(set) var lend: [String] = []
-    private(set) var recall: [String] = []
-    private(set) var known: [String] = []
-    private(set) var hasQuestion = false
-    private(set) var echo = SyncRequest.Echo.all
-
-    /// Reads a request; `readChangeSets` reads the value of `changeSets`.
-    init(_ reader: inout JSONReader, _ limits: Limits, readChangeSets: (inout JSONReader) throws(TidemarkError) -> Void)
-        throws(TidemarkError)
+    fileprivate mutating func ids(_ path: String, max: Int, or malformed: TypedMembers.Malformed)
+        throws(TidemarkError) -> [String]
     {
-        guard try reader.kind() == .object else { throw JSONFault.noRequest }
-        do throws(TidemarkError) {
-            try reader.object { (reader, name) throws(TidemarkError) in
-                let name = reader.text(of: name)
-                guard name == "changeSets" else { return try read(name, &reader, within: limits) }
-                guard try reader.kind() == .array else {
-                    throw Self.error("changeSets is not an array.", "an array of change sets, possibly empty")
-                }
-                try readChangeSets(&reader)
-            }
-            try reader.finish()
-        } catch {
-            guard error.code == .duplicateName, error.place == .init() else { throw error }
-            throw TidemarkError(.duplicateName, "The request has a member twice.", fix: "Give each name once.")
+        try members(path, max: max, or: malformed) { (reader, path) throws(TidemarkError) in
+            try reader.required(path, or: malformed) { $0.id(in: $1) }
         }
-    }
-
-    private mutating func read(_ name: String, _ reader: inout JSONReader, within limits: Limits) throws(TidemarkError)
-    {
-        switch name {
-        case "maxRevision": maxRevision = try Self.number(name, from: 0, &reader, meaning: Self.latest)
-        case "device": device = try Self.text(name, &reader)
-        case "epoch": epoch = try Self.text(name, &reader)
-        case "schema": schema = try Self.text(name, &reader)
-        case "fingerprint": fingerprint = try Self.fingerprint(&reader)
-        case "limit": limit = Int(try Self.number(name, from: 1, &reader, meaning: "the most revisions that you want"))
-        case "overruled": overruled = try Self.number(name, from: 0, &reader, meaning: "the last note that you took in")
-        case "delta": takesDelta = try Self.truth(name, &reader)
-        case "echo": echo = try Self.choice(name, &reader, among: ["all", "ids"]) == "ids" ? .ids : .all
-        case "settled":
-            guard try reader.cell().kind == .true else { throw Self.error("settled is not true.", "true, or left out") }
-            isSettled = true
-        case "lap": lap = try Self.lap(&reader, limits)
-        case "lend": lend = try Self.tables(&reader)
-        case "recall", "known":
-            let ids = try Self.ids(name, &reader, within: limits)
-            if name == "recall" { recall = ids } else { known = ids }
-            hasQuestion = true
-        case "wait": throw TidemarkError.noLongPolling(.malformedRequest)
-        default: throw Self.error("The request has a member \(name).", "not part of the protocol")
-        }
-    }
-
-    static func error(_ message: String, _ fix: String) -> TidemarkError {
-        TidemarkError(.malformedRequest, message, fix: "It is \(fix); see PROTOCOL.md.")
-    }
-
-    // MARK: Values
-
-    /// Reads a text, nil if it is null; refuses NUL, because SQLite functions ignore the rest after it.
-    private static func text(_ name: String, _ reader: inout JSONReader) throws(TidemarkError) -> String? {
-        let cell = try reader.cell()
-        if cell.kind == .null { return nil }
-        if let text = reader.plainText(of: cell) { return text }
-        throw Self.error("\(name) is not a string without NUL.", "a string, and may be left out")
-    }
-
-    private static func number(_ name: String, from lowest: Int64, _ reader: inout JSONReader, meaning: String)
-        throws(TidemarkError) -> Int64
-    {
-        let cell = try reader.cell()
-        guard cell.kind == .integer, let number = reader.integer(in: cell.range), number >= lowest else {
-            throw error("\(name) is no integer from \(lowest) on.", meaning)
-        }
-        return number
-    }
-
-    private static func truth(_ name: String, _ reader: inout JSONReader) throws(TidemarkError) -> Bool {
-        let kind = try reader.cell().kind
-        guard [.true, .false].contains(kind) else {
-            throw error("\(name) is not true or false.", "true or false, or left out")
-        }
-        return kind == .true
-    }
-
-    private static func choice(_ name: String, _ reader: inout JSONReader, among choices: [String])
-        throws(TidemarkError)
-        -> String
-    {
-        let cell = try reader.cell()
-        guard let text = reader.plainText(of: cell), choices.contains(text) else {
-            let names = choices.map { "\"\($0)\"" }.joined(separator: " nor ")
-            throw error("\(name) is neither \(names).", "one of these, or left out")
-        }
-        return text
-    }
-
-    private static func fingerprint(_ reader: inout JSONReader) throws(TidemarkError) -> Fingerprint? {
-        guard let hex = try text("fingerprint", &reader) else { return nil }
-        guard let fingerprint = Fingerprint(hex: hex) else {
-            throw error("fingerprint is not a fingerprint.", "32 hexadecimal digits, and may be left out")
-        }
-        return fingerprint
-    }
-
-    // MARK: Lists
-
-    /// Reads the elements of an array; nil for another value, or more than `max` elements.
-    private static func cells(_ reader: inout JSONReader, max: Int) throws(TidemarkError) -> [Cell]? {
-        guard try reader.kind() == .array else {
-            try reader.skip()
-            return nil
-        }
-        var cells: [Cell] = []
-        try reader.array { (reader) throws(TidemarkError) in
-            let cell = try reader.cell()
-            if cells.count <= max { cells.append(cell) }
-        }
-        return cells.count <= max ? cells : nil
-    }
-
-    /// Reads names of tables, which the zone may not have, or no longer.
-    private static func tables(_ reader: inout JSONReader) throws(TidemarkError) -> [String] {
-        let cells = try cells(&reader, max: .max - 1)
-        let source = reader
-        let names = cells?.compactMap { source.plainText(of: $0) }
-        guard let names, names.count == cells?.count else {
-            throw error("lend is not an array of strings.", "the names of tables")
-        }
-        return Set(names).sorted()
-    }
-
-    private static func ids(_ name: String, _ reader: inout JSONReader, within limits: Limits) throws(TidemarkError)
-        -> [String]
-    {
-        let cells = try cells(&reader, max: limits.recalledIDsMax)
-        let source = reader
-        let ids = cells?.compactMap { source.id(in: $0) }
-        guard let ids, ids.count == cells?.count else {
-            throw error("\(name) is no list of change set ids.", "an array of at most \(limits.recalledIDsMax) UUIDs")
-        }
-        return ids
-    }
-
-    private static func lap(_ reader: inout JSONReader, _ limits: Limits) throws(TidemarkError) -> SyncRequest.Lap {
-        var members: [String: Cell] = [:]
-        var open: [Cell]?
-        if try reader.kind() == .object {
-            try reader.object { (reader, name) throws(TidemarkError) in
-                let name = reader.text(of: name)
-                if name == "open" {
-                    open = try cells(&reader, max: limits.openLapsMax)
-                } else {
-                    members[name] = try reader.cell()
-                }
-            }
-        } else {
-            try reader.skip()
-        }
-        let source = reader
-        let openIDs = open?.compactMap { source.id(in: $0) }
-        guard Set(members.keys) == ["last", "next"], let openIDs, openIDs.count == open?.count,
-            let next = members["next"].flatMap({ source.id(in: $0) }), let last = members["last"],
-            last.kind == .null || source.id(in: last) != nil
-        else {
-            throw error(
-                "lap has another form.",
-                #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#)
-        }
-        return SyncRequest.Lap(last: source.id(in: last), open: openIDs, next: next)
     }
 }
 
@@ -407,4 +307,69 @@ struct RecordKeyReader {
             .invalidKey, "A value \(reason).", fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
             place: .init(key: key))
     }
+}
+
+/// Objects whose members have fixed names and types, with errors that name a member by its path, such as
+/// `ranges[3].from`.
+package enum TypedMembers {
+    /// The error about a member, in words.
+    package typealias Malformed = (String) -> TidemarkError
+
+    /// Reads an object at a path; `member` reads each value, and gets the member's name and path.
+    package static func read(
+        at path: String, _ reader: inout JSONReader, or malformed: Malformed,
+        member: (inout JSONReader, _ name: String, _ path: String) throws(TidemarkError) -> Void
+    ) throws(TidemarkError) {
+        guard try reader.kind() == .object else {
+            throw malformed(path.isEmpty ? "The body is not an object." : "\(path) has another form.")
+        }
+        try reader.object { (reader, name) throws(TidemarkError) in
+            let name = reader.text(of: name)
+            try member(&reader, name, path.isEmpty ? name : "\(path).\(name)")
+        }
+    }
+}
+
+extension JSONReader {
+    /// Reads the value of a member, nil if it is null; `read` returns nil for a value of another type.
+    package mutating func member<Value>(
+        _ path: String, or malformed: TypedMembers.Malformed, _ read: (JSONReader, Cell) -> Value?
+    ) throws(TidemarkError) -> Value? {
+        let cell = try cell()
+        if cell.kind == .null { return nil }
+        guard let value = read(self, cell) else { throw malformed("\(path) has another form.") }
+        return value
+    }
+
+    /// Reads the value of a member that cannot be null; `read` returns nil for a value of another type.
+    package mutating func required<Value>(
+        _ path: String, or malformed: TypedMembers.Malformed, _ read: (JSONReader, Cell) -> Value?
+    ) throws(TidemarkError) -> Value {
+        guard let value = try member(path, or: malformed, read) else { throw malformed("\(path) is null.") }
+        return value
+    }
+
+    /// Reads an array of at most `max` values; `element` reads each, and gets its path.
+    package mutating func members<Value>(
+        _ path: String, max: Int = .max, or malformed: TypedMembers.Malformed,
+        element: (inout JSONReader, _ path: String) throws(TidemarkError) -> Value
+    ) throws(TidemarkError) -> [Value] {
+        guard try kind() == .array else { throw malformed("\(path) has another form.") }
+        var values: [Value] = []
+        try array { (reader) throws(TidemarkError) in
+            guard values.count < max else { throw malformed("\(path) has more than \(max) values.") }
+            values.append(try element(&reader, "\(path)[\(values.count)]"))
+        }
+        return values
+    }
+
+    /// Returns `true` or `false`; nil for another value.
+    package func truth(of cell: Cell) -> Bool? { cell.kind == .true ? true : cell.kind == .false ? false : nil }
+    /// Returns an integer of 64 bits, not below `lowest`; nil for another value.
+    package func integer(of cell: Cell, from lowest: Int64 = .min) -> Int64? {
+        guard cell.kind == .integer, let integer = integer(in: cell.range), integer >= lowest else { return nil }
+        return integer
+    }
+    /// Returns a fingerprint in hexadecimal digits; nil for another value.
+    package func fingerprint(of cell: Cell) -> Fingerprint? { plainText(of: cell).flatMap(Fingerprint.init(hex:)) }
 }

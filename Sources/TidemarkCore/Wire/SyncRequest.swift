@@ -55,81 +55,42 @@ package struct SyncRequest: Hashable, Sendable {
     /// A device's question about its own change sets before it adopts another history.
     package struct Question: Hashable, Sendable {
         /// Change sets without a verdict on the device; the server returns their verdicts.
-        package let recall: [String]
+        package internal(set) var recall: [String] = []
         /// Change sets with a verdict on the device; the server returns the ids that it knows.
-        package let known: [String]
-
-        package init(recall: [String], known: [String]) {
-            self.recall = recall
-            self.known = known
-        }
+        package internal(set) var known: [String] = []
     }
 
     /// The device's revision: the base of every record without a base of its own.
     package var maxRevision: Int64
     /// The device's id; nil for an anonymous client.
-    package private(set) var device: String?
+    package var device: String?
     /// The epoch of the device's history.
-    package let epoch: String?
+    package var epoch: String?
     /// The hash of the device's schema.
-    package let schema: String?
-    package let limit: Int?
+    package var schema: String?
+    package var limit: Int?
     /// The cursor of overruled values: the number of the last note that the device has applied.
-    package let overruled: Int64
+    package var overruled: Int64 = 0
     /// Whether the device has applied the answers to all its change sets.
-    package let isSettled: Bool
+    package var isSettled = false
     /// Whether the device accepts a delta file in place of many change sets.
-    package let takesDelta: Bool
+    package var takesDelta = false
     /// How much of the change sets the answer repeats; nil: the sender is a client without rows, and gets a verdict.
-    package let echo: Echo?
+    package var echo: Echo? = .all
     /// The session nonces, if the device uses them.
-    package private(set) var lap: Lap?
+    package var lap: Lap?
     /// The tables for which the device wants ids for its next records.
-    package private(set) var lend: [String]
+    package var lend: [String] = []
     /// A question in place of change sets.
-    package let question: Question?
+    package var question: Question?
     /// The fingerprint of the device's rows at `maxRevision`.
-    package let fingerprint: Fingerprint?
-    package private(set) var changeSets: [Envelope]
+    package var fingerprint: Fingerprint?
+    package var changeSets: [Envelope] = []
 
-    package init(
-        maxRevision: Int64, device: String?, epoch: String?, schema: String?, limit: Int?, overruled: Int64 = 0,
-        fingerprint: Fingerprint? = nil, isSettled: Bool = false, takesDelta: Bool = false, echo: Echo? = .all,
-        lap: Lap? = nil, lend: [String] = [], question: Question? = nil, changeSets: [Envelope]
-    ) {
-        self.maxRevision = maxRevision
-        self.device = device
-        self.epoch = epoch
-        self.schema = schema
-        self.limit = limit
-        self.changeSets = changeSets
-        self.overruled = overruled
-        self.isSettled = isSettled
-        self.lap = lap
-        self.lend = lend
-        self.question = question
-        self.fingerprint = fingerprint
-        self.takesDelta = takesDelta
-        self.echo = echo
-    }
+    package init(maxRevision: Int64) { self.maxRevision = maxRevision }
 
     /// The base of a record without one of its own; a client without rows means it as it is when its turn comes.
     package var base: Int64 { echo == nil ? .max : maxRevision }
-
-    /// The request without its device, which belongs to no anonymous caller.
-    package var withoutDevice: SyncRequest {
-        var request = self
-        request.device = nil
-        request.lap = nil
-        request.lend = []
-        return request
-    }
-
-    package func with(changeSets: [Envelope]) -> SyncRequest {
-        var request = self
-        request.changeSets = changeSets
-        return request
-    }
 }
 
 /// A zone's epoch and latest revision, as pushed to listeners.

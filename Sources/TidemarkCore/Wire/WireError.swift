@@ -9,46 +9,22 @@ package struct WireError: Codable, Hashable, Sendable {
         /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn` or `leave`.
         package let recovery: String
         /// The place of the failure; absent if no part is known.
-        package let place: Place?
-    }
-
-    package struct Place: Codable, Hashable, Sendable {
-        /// The index of the change set in its request, from 0.
-        package let changeSet: Int?
-        package let id: String?
-        package let table: String?
-        /// The record's key in canonical JSON.
-        package let key: String?
-        package let column: String?
+        package let place: TidemarkError.Place?
     }
 
     package init(_ error: TidemarkError) {
         self.error = Content(
             code: error.code.rawValue, message: error.message, fix: error.fix, recovery: error.recovery.rawValue,
-            place: error.place == TidemarkError.Place() ? nil : Place(error.place))
+            place: error.place == TidemarkError.Place() ? nil : error.place)
     }
 
     /// The error, with its recovery derived from its code; an unknown one counts as `retry`, which does no harm.
     package var tidemarkError: TidemarkError {
         var result = TidemarkError(
             ErrorCode(rawValue: error.code), error.message, fix: error.fix,
-            place: error.place?.place ?? TidemarkError.Place())
+            place: error.place ?? TidemarkError.Place())
         let recovery = TidemarkError.Recovery(rawValue: error.recovery) ?? .retry
         if result.recovery != recovery { result.senderRecovery = recovery }
         return result
-    }
-}
-
-extension WireError.Place {
-    fileprivate init(_ place: TidemarkError.Place) {
-        changeSet = place.changeSet
-        id = place.id
-        table = place.table
-        key = place.key
-        column = place.column
-    }
-
-    fileprivate var place: TidemarkError.Place {
-        TidemarkError.Place(changeSet: changeSet, id: id, table: table, key: key, column: column)
     }
 }

@@ -19,7 +19,7 @@ package final class AccessFile: AccessDatabase {
 
     /// Opens the file, and makes it where it is missing.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` for other content or a later version; the file stays as it is.
+    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` for other content or another version; the file stays as it is.
     package init(path: String) throws {
         try PrivateFile.make(path)
         let configuration = Configuration.waiting(label: "tidemark.access")
@@ -104,9 +104,10 @@ extension AccessFile {
                 .unusableFile, "\(path) is a database, but not one of users and tokens.",
                 fix: "Name another file; a new one is made where none is.")
         }
-        guard layout <= AccessTables.layout else {
+        guard layout == AccessTables.layout else {
+            let version = layout < AccessTables.layout ? "an earlier" : "a later"
             throw TidemarkError(
-                .unusableFile, "\(path) was written by a later version of Tidemark (layout \(layout)).",
+                .unusableFile, "\(path) was written by \(version) version of Tidemark (layout \(layout)).",
                 fix: "Use that version, or put a backup of the file back.")
         }
     }
@@ -117,10 +118,6 @@ extension AccessFile {
         try db.inTransaction(.immediate) {
             guard try Int.fetchOne(db, sql: "PRAGMA user_version") != AccessTables.layout else { return .commit }
             for statement in AccessTables.statements { try db.execute(sql: statement) }
-            for (table, column, type) in AccessTables.addedColumns
-            where try !db.columns(in: table).contains(where: { $0.name == column }) {
-                try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(type)")
-            }
             try db.execute(sql: "PRAGMA user_version = \(AccessTables.layout)")
             return .commit
         }

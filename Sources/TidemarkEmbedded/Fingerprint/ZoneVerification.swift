@@ -53,12 +53,11 @@ public struct ZoneVerification: Sendable {
     }
 
     private init(_ db: Database, repairing: Bool) throws {
+        try ZoneTables.areMade(in: db)
         let localTables = try SchemaIntrospection.localTables(in: db)
         let schema = try SchemaIntrospection(db, excluding: localTables).makeSchema()
         try EngineConnection.addFunctions(to: db)
         ProgramFunctions.addStandIns(schema.objects, to: db)
-        // A file of an earlier version lacks columns that the repair uses.
-        if repairing { try ZoneTables.make(in: db) }
         // No step of the check uses the clock.
         let zone = try ZoneTransaction(db, schema: schema, now: 0)
         (revision, logEnd) = try ZoneTransaction.ends(in: db)

@@ -96,10 +96,7 @@ package struct FileRows {
     /// Translates the errors that a question can cause.
     func bounded<Result>(_ query: RowQuery, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
-            throw TidemarkError(
-                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask the operator for an index: \(FileDialect(table: query.table).index(for: query))",
-                place: .init(table: query.table.name))
+            throw TidemarkError.queryTooCostly(query.table, index: FileDialect(table: query.table).index(for: query))
         } catch let error as DatabaseError {
             guard let reason = SQLFunctions.invalidValueReason(of: error) else { throw error }
             throw TidemarkError(
@@ -139,9 +136,7 @@ final class ReadingDeadline {
         do { return try StatementTime.$isOver.withValue({ ContinuousClock.now >= end }) { try body() } } catch let error
             as DatabaseError where error.resultCode == .SQLITE_INTERRUPT
         {
-            throw TidemarkError(
-                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask for less at once.")
+            throw TidemarkError.queryTooCostly()
         }
     }
 

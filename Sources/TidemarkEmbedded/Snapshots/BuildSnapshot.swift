@@ -31,23 +31,11 @@ package struct SnapshotBuilder {
 
     /// Copies the rows into a new SQLite file; nil if changes are not logged yet, or a delta is not worthwhile.
     package func copy(to plain: String) throws -> SnapshotFormat.Header? {
-        var configuration = Configuration.waiting()
-        configuration.foreignKeysEnabled = false
-        configuration.prepareDatabase { db in
-            // A scratch file: after a crash, the next attempt builds another.
-            try db.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
-        }
-        let file = try DatabaseQueue(path: plain, configuration: configuration)
-        defer { close(file) }
-        return try file.writeWithoutTransaction { db in
+        try SnapshotFormat.make(at: plain) { db in
             ProgramFunctions.addStandIns(schema.objects, to: db)
             try db.execute(sql: "ATTACH ? AS zone", arguments: [zonePath])
-            var header: SnapshotFormat.Header?
-            try db.inTransaction(.deferred) {
-                header = try fill(db)
-                return .commit
-            }
-            return header
+        } fill: {
+            try fill($0)
         }
     }
 
@@ -81,12 +69,5 @@ package struct SnapshotBuilder {
                 INSERT INTO main.\(name) (\(columns))
                 SELECT \(columns) FROM zone.\(name) ORDER BY \(SQLText.names(table.key))
                 """)
-    }
-
-    private func close(_ file: DatabaseQueue) {
-        do { try file.close() } catch {
-            // An unclosed scratch file only costs a descriptor until the queue is released.
-            return
-        }
     }
 }

@@ -19,24 +19,11 @@ extension EmbeddedStore {
         case .since(let known): base = known
         }
         return try await withSettledZone { [self] state, schema in
-            if let file = try await delta(since: base, at: state, schema) { return file }
-            let builder = SnapshotBuilder(zonePath: path, schema: schema)
-            let behind = base == .nothing ? limits.snapshotRevisionsBehindMax : 0
-            return try await snapshots.snapshot(at: state, behind: behind) { path in
-                try await runOnOwnThread { try builder.build(at: path) }
+            let behind = limits.snapshotRevisionsBehindMax
+            return try await snapshots.file(since: base, at: state, behind: behind) { [zone = path] path, base in
+                let builder = SnapshotBuilder(zonePath: zone, schema: schema, since: base)
+                return try await runOnOwnThread { try builder.build(at: path) }
             }
-        }
-    }
-
-    /// Returns a delta; nil if it is impossible or not worthwhile.
-    private func delta(since base: DeltaBase?, at state: ZoneState, _ schema: SyncSchema) async throws -> SnapshotFile?
-    {
-        guard let base, base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else {
-            return nil
-        }
-        let builder = SnapshotBuilder(zonePath: path, schema: schema, since: base)
-        return try await snapshots.delta(since: base.revision, at: state) { path in
-            try await runOnOwnThread { try builder.build(at: path) }
         }
     }
 

@@ -37,7 +37,7 @@ package struct ZoneAdoption {
                 fix: "Serve the server's own file, or a copy made with .dump of the app's tables.")
         }
         let collations = try objects.collations(in: db)
-        let isNew = try !db.tableExists("tidemark_zone")
+        let isNew = try !ZoneTables.areMade(in: db)
         let introspect = {
             let introspection = try ZoneTraits(db: db, excluding: excluding)
                 .introspect(declaring: keys, renames: renames)

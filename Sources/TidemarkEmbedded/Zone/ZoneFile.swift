@@ -25,11 +25,8 @@ final class ZoneFile: Sendable {
         var altersTables = false
     }
 
-    let skippedTables: [String]
-    let policyChanges: [PolicyChange]
-    let undeclaredReferences: [UndeclaredReference]
-    let warnings: [SchemaProblem]
-    let programCalls: [String]
+    /// What the adoption found when the file was opened.
+    let adoption: ZoneAdoption
     /// What the file gained from the operator's schema, and what it did not get.
     let growth: (additions: [String], ignored: [String])
     /// The name in error messages to clients, which never see the path.
@@ -93,13 +90,8 @@ final class ZoneFile: Sendable {
         }
         place = adoptionResult.place
         self.growth = growth
-        let adoption = adoptionResult.adopted.adoption
+        adoption = adoptionResult.adopted.adoption
         servedSchema = Mutex(adoptionResult.adopted.served)
-        skippedTables = adoption.skipped
-        policyChanges = adoption.policyChanges
-        undeclaredReferences = adoption.undeclaredReferences
-        warnings = adoption.warnings
-        programCalls = adoption.programCalls
     }
 
     var schema: SyncSchema { servedSchema.withLock(\.schema) }

@@ -29,66 +29,20 @@ import TidemarkSQL
 /// The time and device of a column's value are those of the latest revision in the log that set the
 /// column; the store keeps no metadata per column.
 enum ZoneTables {
-    /// Creates missing tables and columns.
-    static func make(in db: Database) throws {
-        try db.execute(sql: sql)
-        // Files of earlier versions lack these columns.
-        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "ids" }) {
-            try db.execute(sql: rebuildVerdicts)
+    /// Creates missing tables.
+    static func make(in db: Database) throws { try db.execute(sql: sql) }
+
+    /// Whether a file is a zone's; throws `unusableFile` for one that has the tables of an earlier version.
+    @discardableResult static func areMade(in db: Database) throws -> Bool {
+        guard try db.tableExists("tidemark_zone") else { return false }
+        guard try db.columns(in: "tidemark_log").contains(where: { $0.name == "absorbed" }) else {
+            throw TidemarkError(
+                .unusableFile,
+                "The file is a zone of an earlier version of Tidemark, whose tables this one cannot read.",
+                fix: "Serve it with that version, or serve a copy of the app's own tables, which devices join anew.")
         }
-        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "as_sent" }) {
-            try db.execute(sql: "ALTER TABLE tidemark_verdict ADD COLUMN \(asSentColumn)")
-        }
-        if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
-            try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''")
-        }
-        if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "committed" }) {
-            try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN \(committedColumn)")
-        }
-        if try !db.columns(in: "tidemark_zone").contains(where: { $0.name == "notes" }) {
-            try db.execute(sql: "ALTER TABLE tidemark_zone ADD COLUMN notes INTEGER NOT NULL DEFAULT 0")
-        }
-        // An earlier version, which may have had the file since, counts notes in the sequence alone.
-        let lastNumber = "(SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_overruled')"
-        try db.execute(sql: "UPDATE tidemark_zone SET notes = \(lastNumber) WHERE notes < \(lastNumber)")
-        for table in ["tidemark_revision", "tidemark_lap"]
-        where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
-            try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")
-        }
-        let logged = try Set(db.columns(in: "tidemark_log").map(\.name))
-        if !logged.contains("absorbed") { try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN absorbed INTEGER") }
-        guard !logged.contains("replaced") else { return }
-        // An earlier version kept in `unlogged` what no entry had.
-        let change = logged.contains("unlogged") ? "RENAME COLUMN unlogged TO replaced" : "ADD COLUMN replaced TEXT"
-        try db.execute(sql: "ALTER TABLE tidemark_log \(change)")
-        try FileConnection(db).fillReplacedValues()
+        return true
     }
-
-    /// Rebuilds the table with the column `ids`; the authors' copies stay.
-    private static let rebuildVerdicts = """
-        CREATE TABLE tidemark_verdict_now (\(verdictColumns)) WITHOUT ROWID;
-        INSERT INTO tidemark_verdict_now (id, device, hash, revision, after, body)
-            SELECT id, device, hash, revision, after, body FROM tidemark_verdict;
-        DROP TABLE tidemark_verdict;
-        ALTER TABLE tidemark_verdict_now RENAME TO tidemark_verdict;
-        CREATE INDEX tidemark_verdict_revision ON tidemark_verdict (revision);
-        """
-
-    private static let verdictColumns = """
-        id TEXT PRIMARY KEY,
-        device TEXT,
-        hash TEXT NOT NULL,
-        revision INTEGER,
-        after TEXT NOT NULL,
-        body TEXT,
-        ids TEXT,
-        \(asSentColumn)
-        """
-
-    /// For verdicts of earlier versions, 0: unknown.
-    private static let asSentColumn = "as_sent INTEGER NOT NULL DEFAULT 0"
-    /// The server's time of the commit, in milliseconds since 1970; for revisions of earlier versions 0: unknown.
-    private static let committedColumn = "committed INTEGER NOT NULL DEFAULT 0"
 
     private static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (
@@ -113,7 +67,7 @@ enum ZoneTables {
             body TEXT NOT NULL,
             chain TEXT NOT NULL DEFAULT '',
             user_id TEXT,
-            \(committedColumn)
+            committed INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_revision_rest (
             revision INTEGER NOT NULL,
@@ -138,7 +92,16 @@ enum ZoneTables {
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);
-        CREATE TABLE IF NOT EXISTS tidemark_verdict (\(verdictColumns)) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_verdict (
+            id TEXT PRIMARY KEY,
+            device TEXT,
+            hash TEXT NOT NULL,
+            revision INTEGER,
+            after TEXT NOT NULL,
+            body TEXT,
+            ids TEXT,
+            as_sent INTEGER NOT NULL DEFAULT 0
+        ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
         CREATE TABLE IF NOT EXISTS tidemark_lap (
             device TEXT PRIMARY KEY,

@@ -14,15 +14,21 @@ public struct DataPlaces: Hashable, Sendable {
     public init(folder: String) {
         main = "\(folder)/\(EmbeddedStore.zoneName).sqlite"
         zones = "\(folder)/zones"
-        users = AccessFilePlace.path(inFolder: folder)
+        users = "\(folder)/\(Self.usersName)"
     }
 
     /// A served file, and the files beside it.
     public init(file: String) {
         main = file
         zones = "\(file)-zones"
-        users = AccessFilePlace.path(besideFile: file)
+        // A data folder's zone file has the folder's users, so that they count when the zone is served alone.
+        let url = URL(filePath: file)
+        let inFolder = url.deletingLastPathComponent().appending(path: Self.usersName).path
+        let isFolderZone = url.lastPathComponent == "\(EmbeddedStore.zoneName).sqlite"
+        users = isFolderZone && FileManager.default.fileExists(atPath: inFolder) ? inFolder : "\(file)-access"
     }
+
+    private static let usersName = "access.sqlite"
 
     /// The same names in another folder.
     func moved(to folder: String) -> Self {
@@ -36,8 +42,12 @@ public struct DataPlaces: Hashable, Sendable {
         self.users = users
     }
 
+    package var hasUsers: Bool { FileManager.default.fileExists(atPath: users) }
     /// Whether there are users or other zones.
-    package var hasMore: Bool { FileManager.default.fileExists(atPath: users) || !Self.zoneNames(in: zones).isEmpty }
+    package var hasMore: Bool { hasUsers || !zoneNames.isEmpty }
+
+    /// The names of the other zones that have a file.
+    package var zoneNames: [String] { Self.zoneNames(in: zones) }
 
     /// The names of the zones that have a file in a folder, by name.
     static func zoneNames(in folder: String) -> [String] {
@@ -86,9 +96,9 @@ public struct ServerBackup: Sendable {
         let copy = source.moved(to: scratch.path("data"))
         try Self.makeFolder(scratch.path("data"))
         try Self.makeFolder(copy.zones)
-        hasUsers = FileManager.default.fileExists(atPath: source.users)
+        hasUsers = source.hasUsers
         if hasUsers { try Self.copyPlain(source.users, to: copy.users) }
-        let names = DataPlaces.zoneNames(in: source.zones)
+        let names = source.zoneNames
         var rows = try ZoneBackup(of: source.main, at: copy.main, id: newID()) { _, _ in try progress(0, names.count) }
             .rows
         var missing: [String] = []

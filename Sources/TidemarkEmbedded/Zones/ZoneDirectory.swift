@@ -85,8 +85,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// The number of zones' files that are open, beside the main zone's.
     package var openCount: Int { get async { await zones.count } }
 
-    package static func zones(in folder: URL) -> [String] { DataPlaces.zoneNames(in: folder.path) }
-
     /// Answers a request for a zone.
     public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
         try await using(request.access.zone) { try await $0.answer(request) }

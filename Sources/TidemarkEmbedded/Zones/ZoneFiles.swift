@@ -78,7 +78,7 @@ struct ZoneFiles: Sendable {
             try EngineConnection.flushCommits(of: db)
             try db.inTransaction(.immediate) {
                 // A zone that was never used has no history yet.
-                guard try db.tableExists("tidemark_zone") else { return .rollback }
+                guard try ZoneTables.areMade(in: db) else { return .rollback }
                 try ZoneAdoption.beginNewHistory(UUID().uuidString.lowercased(), in: db)
                 return .commit
             }

@@ -11,10 +11,8 @@
 ///
 /// Times are milliseconds since 1970.
 package enum AccessTables {
-    /// The number of this layout; a later one has tables or columns that this program does not know.
+    /// The number of this layout; other ones have tables or columns that this program does not know.
     package static let layout = 2
-    /// The columns that tables of an earlier layout lack, each with its type; they may be NULL.
-    package static let addedColumns = [(table: "tidemark_token", column: "retired", type: "BIGINT")]
 
     /// The statements that make the tables where they are missing.
     package static let statements = [

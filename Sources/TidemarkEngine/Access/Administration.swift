@@ -50,14 +50,6 @@ package struct Administration: AccessCell {
         try members.set(user, isDisabled: isDisabled)
     }
 
-    /// Removes a user with all that is the user's, and returns the zones that it deleted; see ``Members/remove(_:)``.
-    package func removeUser(_ user: String) throws -> [String] { try members.remove(user) }
-
-    /// Gives a user rights in a zone, nil takes them; throws `invalidArgument` for an unknown user, or `lastOwner`.
-    package func set(_ role: Role?, of user: String, in zone: String) throws {
-        try members.set(role, of: user, in: zone)
-    }
-
     /// Issues a token to a program of a user, or to one that reads the server's metrics.
     ///
     /// Without `days` a program's token lives as long as a device's, and one for the metrics until it is revoked:

@@ -20,7 +20,7 @@ public final class MemberGate: AccessGate {
     /// The decisions in favour of senders at one version; refusals are not kept, as strangers can make up any number.
     private struct Decisions {
         var version: Int64 = -1
-        var holders: [String: Tokens.Holder] = [:]
+        var holders: [String: TokenRegister.Entry] = [:]
         /// The providers' users who are admitted.
         var admissions: Set<String> = []
         var roles: [Membership: Role] = [:]
@@ -131,11 +131,11 @@ public final class MemberGate: AccessGate {
     var hasOwnUsers: Bool { policy.current.hasOwnUsers }
 
     /// Returns the holder of a valid token; the token counts as shown.
-    func holder(of token: Token) async throws -> Tokens.Holder? {
+    func holder(of token: Token) async throws -> TokenRegister.Entry? {
         try await holder(of: token, at: try await database.version())
     }
 
-    private func holder(of token: Token, at version: Int64) async throws -> Tokens.Holder? {
+    private func holder(of token: Token, at version: Int64) async throws -> TokenRegister.Entry? {
         let now = now()
         let hash = token.hash
         // A token can end while nothing else changes.
@@ -236,7 +236,7 @@ public final class MemberGate: AccessGate {
     /// Returns the role of a member, for whom it makes missing tables first; throws the refusal of everybody else.
     private func role(of user: String, in zone: String, at version: Int64) async throws -> Role {
         // No zone has such a name, and PostgreSQL takes no text with NUL.
-        guard !zone.utf8.contains(0) else { throw Self.unknownZone }
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
         let membership = Membership(user: user, zone: zone)
         if let role = known(at: version, { $0.roles[membership] }) { return role }
         let now = now()
@@ -247,7 +247,7 @@ public final class MemberGate: AccessGate {
         }
         guard case .member(let role) = standing else {
             let mayKnow = standing == .former || record != nil
-            throw mayKnow && record?.life != .deleted ? Self.accessRevoked : Self.unknownZone
+            throw mayKnow && record?.life != .deleted ? Self.accessRevoked : TidemarkError.unknownZone
         }
         guard record?.life != .deleted else { throw Self.zoneGone }
         if let record { try await registry?.prepare(record) }
@@ -256,7 +256,7 @@ public final class MemberGate: AccessGate {
     }
 
     private func ownZone(of user: String, at version: Int64) async throws -> String {
-        guard let registry else { throw Self.unknownZone }
+        guard let registry else { throw TidemarkError.unknownZone }
         if let name = known(at: version, { $0.ownZones[user] }) { return name }
         let zone = try await registry.ownZone(of: user)
         remember(at: version) { $0.ownZones[user] = zone.name }
@@ -273,10 +273,6 @@ public final class MemberGate: AccessGate {
     package static let metricsOnly = TidemarkError(
         .notAllowed, "The token of an administrator opens GET /metrics, and nothing else.",
         fix: "Sign in with a token of `tidemark user sign-in`, or send one of `tidemark token add`.")
-
-    static let unknownZone = TidemarkError(
-        .unknownZone, "There is no zone of that name that you may read.",
-        fix: "Check the zone's name, or ask one of its owners to invite you.")
 
     private static let accessRevoked = TidemarkError(
         .accessRevoked, "You are no longer a member of this zone.",

@@ -1,28 +1,7 @@
 import TidemarkCore
 
-/// Tells users about their own accounts.
-public protocol AccountReader: Sendable {
-    func account(of user: String) async throws -> Account
-
-    /// Returns whether the server still accepts a token and admits its user; the server does not count it as a use.
-    func isSignedIn(_ user: String, token: String?) async throws -> Bool
-
-    /// Revokes the tokens of a user's device.
-    ///
-    /// - Returns: The zones that can have notes for the device: those of the user, now or before, and those
-    ///   of everybody.
-    func signOut(device: String, of user: String) async throws -> [String]
-}
-
-/// A gate of a server that makes zones while it runs.
-package protocol ZoneRegistrar: Sendable {
-    /// Makes and shares zones; nil at a server with one zone.
-    var registry: ZoneRegistry? { get }
-}
-
-extension MemberGate: ZoneRegistrar {}
-
-extension MemberGate: AccountReader {
+/// What users learn and decide about their own accounts.
+extension MemberGate {
     /// Returns a user's account.
     public func account(of user: String) async throws -> Account {
         let now = now()
@@ -30,6 +9,9 @@ extension MemberGate: AccountReader {
     }
 
     /// Revokes the tokens of a user's device, with their chains.
+    ///
+    /// - Returns: The zones that can have notes for the device: those of the user, now or before, and those
+    ///   of everybody.
     public func signOut(device: String, of user: String) async throws -> [String] {
         let now = now()
         let own = try await database.transaction { statements in
@@ -42,7 +24,7 @@ extension MemberGate: AccountReader {
         return own + namesOfEverybodysZones
     }
 
-    /// Returns whether a token is still good and its user admitted.
+    /// Returns whether the server still accepts a token and admits its user; the server does not count it as a use.
     public func isSignedIn(_ user: String, token: String?) async throws -> Bool {
         do { return try await self.user(holding: token) == user } catch let error as TidemarkError
             where error.code == .signInNeeded

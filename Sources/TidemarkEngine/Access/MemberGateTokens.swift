@@ -20,7 +20,7 @@ extension MemberGate: TokenIssuer {
             return try Tokens(statements, now: now).exchange(shown, device: device, using: &generator)
         }
         guard let issued else { throw Self.signInNeeded }
-        return IssuedToken(token: issued.token.text, expires: issued.holder.expires, user: issued.holder.user)
+        return issued
     }
 
     /// Revokes a valid token and its chain.
@@ -31,7 +31,7 @@ extension MemberGate: TokenIssuer {
         let isValid = try await database.transaction { statements in
             let tokens = Tokens(statements, now: now)
             guard let holder = try tokens.show(shown) else { return false }
-            try tokens.revoke(id: holder.token, by: holder.user)
+            try tokens.revoke(id: holder.id, by: holder.user)
             return true
         }
         guard isValid else { throw Self.signInNeeded }

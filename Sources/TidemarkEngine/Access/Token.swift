@@ -1,4 +1,4 @@
-import Crypto
+import TidemarkCore
 
 /// A secret with which a request proves who sends it: `tmd_k3f9q2_…`.
 ///
@@ -61,12 +61,7 @@ package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflect
     package var customMirror: Mirror { Mirror(self, children: []) }
 
     /// The SHA-256 of the text, in lower-case hexadecimal, as the server stores it.
-    package var hash: String {
-        SHA256.hash(data: Array(text.utf8)).map { byte in
-            let digits = String(byte, radix: 16)
-            return byte < 16 ? "0\(digits)" : digits
-        }.joined()
-    }
+    package var hash: String { ContentHash.of(text) }
 
     /// Digits and lower-case letters without 0, 1, l and o, which people confuse.
     private static let alphabet = Array("23456789abcdefghijkmnpqrstuvwxyz".utf8)

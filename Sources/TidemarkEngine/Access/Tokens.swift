@@ -12,50 +12,17 @@ package struct Tokens: AccessCell {
     /// The moment when a token without an end ends.
     package static let never = Int64.max
 
-    /// The facts about a valid token.
-    package struct Holder: Hashable, Sendable {
-        package let kind: Token.Kind
-        package let token: String
-        package let chain: String
-        package let user: String
-        package let device: String?
-        /// The moment when it ends, in milliseconds since 1970.
-        package let expires: Int64
-    }
-
-    private struct Stored {
-        let id: String
-        let kind: Token.Kind
-        let user: String
-        let chain: String
-        let predecessor: String?
-        let device: String?
-        let state: TokenState
-        let expires: Int64
-        let retired: Int64?
-
-        func shown(at now: Int64) -> (state: TokenState, reaction: TokenState.Reaction) {
-            state.after(TokenState.showing(at: now, retired: retired), kind: kind)
-        }
-
-        var holder: Holder { Holder(kind: kind, token: id, chain: chain, user: user, device: device, expires: expires) }
-    }
-
     package init(_ session: AccessSession) { self.session = session }
+
+    private var register: TokenRegister { TokenRegister(database) }
 
     /// The result of a look at a token, which changes nothing.
     package enum Look: Hashable, Sendable {
-        case valid(Holder)
+        case valid(TokenRegister.Entry)
         /// The token is unknown, has ended, was revoked, or its user is disabled.
         case invalid
         /// The look decides nothing, because the token changes when it is shown: use ``Tokens/show(_:)``.
         case changes
-    }
-
-    /// The result of an exchange.
-    package struct Successor: Hashable, Sendable {
-        package let token: Token
-        package let holder: Holder
     }
 
     /// Issues a token that begins a chain, and ends after `duration` milliseconds, or never.
@@ -74,30 +41,30 @@ package struct Tokens: AccessCell {
 
     /// Reads two rows by their indexes and writes nothing, so a token that nobody issued costs little.
     package func look(_ token: Token) throws -> Look {
-        guard let stored = try valid(token) else { return .invalid }
-        let step = stored.shown(at: now)
-        guard step.state == stored.state else { return .changes }
-        return step.reaction == .accept ? .valid(stored.holder) : .invalid
+        guard let entry = try valid(token) else { return .invalid }
+        let step = entry.shown(at: now)
+        guard step.state == entry.state else { return .changes }
+        return step.reaction == .accept ? .valid(entry) : .invalid
     }
 
     /// Checks the token of a request, and changes its state; nil when it is unknown, has ended, or was revoked.
     ///
-    /// A refusal can revoke the chain, so the caller commits whether or not this returns a holder.
-    package func show(_ token: Token) throws -> Holder? {
-        guard let stored = try valid(token) else { return nil }
-        let step = stored.shown(at: now)
-        if step.state != stored.state { try set(step.state, of: stored.id) }
+    /// A refusal can revoke the chain, so the caller commits whether or not this returns an entry.
+    package func show(_ token: Token) throws -> TokenRegister.Entry? {
+        guard let entry = try valid(token) else { return nil }
+        let step = entry.shown(at: now)
+        if step.state != entry.state { try set(step.state, of: entry.id) }
         switch step.reaction {
         case .none, .refuse: return nil
         case .refuseAndRevokeChain:
-            try revoke(chain: stored.chain)
-            try audit.append(.tokenReused, by: stored.user, subject: stored.id)
+            try revoke(chain: entry.chain)
+            try audit.append(.tokenReused, by: entry.user, subject: entry.id)
             return nil
         case .acceptAndRetirePredecessor:
-            if let predecessor = stored.predecessor { try retire(predecessor) }
+            if let predecessor = entry.predecessor { try retire(predecessor) }
         case .accept: break
         }
-        return stored.holder
+        return entry
     }
 
     /// Exchanges a token for a device token of the same chain; nil when the token is not valid.
@@ -106,28 +73,23 @@ package struct Tokens: AccessCell {
     /// token of an earlier exchange whose answer was lost is deleted: nobody has shown it. So are tokens of the chain
     /// that have ended. A refusal can revoke the chain, so the caller commits whether or not this returns a token.
     package func exchange(_ token: Token, device: String, using generator: inout some RandomNumberGenerator) throws
-        -> Successor?
+        -> IssuedToken?
     {
-        guard let holder = try show(token) else { return nil }
+        guard let shown = try show(token) else { return nil }
         try database.rows(
             "DELETE FROM tidemark_token WHERE chain = $1 AND (expires <= $2 OR (predecessor = $3 AND state = $4))",
-            [holder.chain, "\(now)", holder.token, TokenState.issued.rawValue])
+            [shown.chain, "\(now)", shown.id, TokenState.issued.rawValue])
         let successor = Token.make(.device, using: &generator)
         let expires = now + Self.deviceDuration
         try insert(
-            successor, user: holder.user, chain: holder.chain, predecessor: holder.token, device: device,
-            expires: expires)
-        try audit.append(.tokenExchanged, by: holder.user, subject: successor.id, detail: "for \(holder.token)")
-        let successorHolder = Holder(
-            kind: .device, token: successor.id, chain: holder.chain, user: holder.user, device: device, expires: expires
-        )
-        return Successor(token: successor, holder: successorHolder)
+            successor, user: shown.user, chain: shown.chain, predecessor: shown.id, device: device, expires: expires)
+        try audit.append(.tokenExchanged, by: shown.user, subject: successor.id, detail: "for \(shown.id)")
+        return IssuedToken(token: successor.text, expires: expires, user: shown.user)
     }
 
     /// Revokes a token and its chain, in which a thief may have another token; returns whether there is such a token.
     @discardableResult package func revoke(id: String, by author: String? = nil) throws -> Bool {
-        let rows = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [id])
-        guard let chain = rows.first?.text(0) else { return false }
+        guard let chain = try register.entry(id: id)?.chain else { return false }
         if try revoke(chain: chain) { try audit.append(.tokenRevoked, by: author, subject: id) }
         return true
     }
@@ -153,11 +115,8 @@ package struct Tokens: AccessCell {
 
     private func retire(_ id: String) throws {
         if planted(PlantedBug.acceptsOldTokenTwice) { return }
-        let rows = try database.rows("SELECT state, kind FROM tidemark_token WHERE id = $1", [id])
-        guard let row = rows.first, let state = row.text(0).flatMap(TokenState.init(rawValue:)),
-            let kind = row.text(1).flatMap(Token.Kind.init(rawValue:))
-        else { return }
-        try set(state.after(.successorShown, kind: kind).state, of: id)
+        guard let entry = try register.entry(id: id) else { return }
+        try set(entry.state.after(.successorShown, kind: entry.kind).state, of: id)
     }
 
     private func set(_ state: TokenState, of id: String) throws {
@@ -171,26 +130,9 @@ package struct Tokens: AccessCell {
     }
 
     /// Returns a token that has not ended and whose user is not disabled.
-    private func valid(_ token: Token) throws -> Stored? {
-        guard let stored = try stored(token), stored.expires > now else { return nil }
-        return try members.isDisabled(stored.user) ? nil : stored
-    }
-
-    private func stored(_ token: Token) throws -> Stored? {
-        let rows = try database.rows(
-            """
-            SELECT id, kind, user_id, chain, predecessor, device, state, expires, retired
-            FROM tidemark_token
-            WHERE hash = $1
-            """,
-            [token.hash])
-        guard let row = rows.first, let id = row.text(0), let kind = row.text(1).flatMap(Token.Kind.init(rawValue:)),
-            let user = row.text(2), let chain = row.text(3),
-            let state = row.text(6).flatMap(TokenState.init(rawValue:)), let expires = row.integer(7)
-        else { return nil }
-        return Stored(
-            id: id, kind: kind, user: user, chain: chain, predecessor: row.text(4), device: row.text(5), state: state,
-            expires: expires, retired: row.integer(8))
+    private func valid(_ token: Token) throws -> TokenRegister.Entry? {
+        guard let entry = try register.entry(hash: token.hash), entry.expires > now else { return nil }
+        return try members.isDisabled(entry.user) ? nil : entry
     }
 
     private func insert(

@@ -57,5 +57,6 @@ package enum ZoneName {
 
 extension TidemarkError {
     package static let unknownZone = TidemarkError(
-        .unknownZone, "There is no zone of that name that you may read.", fix: "Check the zone's name in the path.")
+        .unknownZone, "There is no zone of that name that you may read.",
+        fix: "Check the zone's name, or ask one of its owners to invite you.")
 }

@@ -206,18 +206,22 @@ struct GroupRun<Transaction: CommitTransaction> {
     ) throws -> Incoming {
         var reader = try reader.get()
         let names = zone.schema.wireNames
-        let (request, changeSets) = try SyncRequest.read(&reader, names: names, limits: limits)
-        let envelopes = try changeSets.map { changeSet in
+        var (request, changeSets) = try SyncRequest.read(&reader, names: names, limits: limits)
+        request.changeSets = try changeSets.map { changeSet in
             try SyncRequest.Envelope(changeSet, hash: ContentHash.of(changeSet, in: reader), names: names, reader)
         }
-        let pending = try zip(changeSets, envelopes).map { changeSet, envelope in
+        let pending = try zip(changeSets, request.changeSets).map { changeSet, envelope in
             var pending = PendingChangeSet(changeSet, reader)
             try placing(envelope) { try zone.prepare(&pending) }
             return pending
         }
-        let whole = request.with(changeSets: envelopes)
-        return Incoming(
-            request: access.caller == .anonymous ? whole.withoutDevice : whole, access: access, changeSets: pending)
+        if access.caller == .anonymous {
+            // A device belongs to no anonymous caller.
+            request.device = nil
+            request.lap = nil
+            request.lend = []
+        }
+        return Incoming(request: request, access: access, changeSets: pending)
     }
 
     mutating func answer() throws -> [ZoneResult] {

@@ -84,49 +84,33 @@ extension JSONTree {
 }
 
 extension JSONTree {
-    /// Reads a text of the program itself, whose strings have canonical escapes.
+    /// Reads a text of the program itself, which has no fault.
     init(trusted json: [UInt8]) {
-        var place = 0
-        self = Self.read(json, &place)
-    }
-
-    private static func read(_ json: [UInt8], _ place: inout Int) -> JSONTree {
-        switch next(json, &place) {
-        case UInt8(ascii: "{"): return .object(list(json, &place, of: { (string(json, &$0), read(json, &$0)) }))
-        case UInt8(ascii: "["): return .array(list(json, &place, of: { read(json, &$0) }))
-        case UInt8(ascii: "\""): return .string(string(json, &place))
-        default:
-            let start = place
-            while !" \n,]}".utf8.contains(json[place]) { place += 1 }
-            let word = String(decoding: json[start..<place], as: UTF8.self)
-            return Int64(word).map { .integer($0) } ?? .boolean(word == "true")
+        self = json.withUnsafeBufferPointer { bytes in
+            do throws(TidemarkError) {
+                var reader = try JSONReader(bytes, depthMax: 64)
+                return try Self.read(&reader)
+            } catch { preconditionFailure("a fault in the program's own JSON: \(error)") }
         }
     }
 
-    /// Reads elements up to the closing bracket.
-    private static func list<Element>(_ json: [UInt8], _ place: inout Int, of element: (inout Int) -> Element)
-        -> [Element]
-    {
-        var elements: [Element] = []
-        place += 1
-        while !"]}".utf8.contains(next(json, &place)) { elements.append(element(&place)) }
-        place += 1
-        return elements
-    }
-
-    private static func string(_ json: [UInt8], _ place: inout Int) -> String {
-        _ = next(json, &place)
-        let start = place
-        place += 1
-        while json[place] != UInt8(ascii: "\"") { place += json[place] == UInt8(ascii: "\\") ? 2 : 1 }
-        place += 1
-        return JSONText.unquote(String(decoding: json[start..<place], as: UTF8.self))
-    }
-
-    /// The next byte that is neither white space nor a separator.
-    private static func next(_ json: [UInt8], _ place: inout Int) -> UInt8 {
-        while " \n,:".utf8.contains(json[place]) { place += 1 }
-        return json[place]
+    private static func read(_ reader: inout JSONReader) throws(TidemarkError) -> JSONTree {
+        switch try reader.kind() {
+        case .object:
+            var members: [Member] = []
+            try reader.object { (reader, name) throws(TidemarkError) in
+                members.append((reader.text(of: name), try read(&reader)))
+            }
+            return .object(members)
+        case .array:
+            var elements: [JSONTree] = []
+            try reader.array { (reader) throws(TidemarkError) in elements.append(try read(&reader)) }
+            return .array(elements)
+        default:
+            let cell = try reader.cell()
+            if let text = reader.plainText(of: cell) { return .string(text) }
+            return reader.integer(of: cell).map { .integer($0) } ?? .boolean(cell.kind == .true)
+        }
     }
 }
 

@@ -89,8 +89,10 @@ extension RecentChangeSets {
 
 extension SyncRequest {
     fileprivate static func pull(after revision: Int64, _ device: String? = nil) -> SyncRequest {
-        SyncRequest(
-            maxRevision: revision, device: device, epoch: nil, schema: nil, limit: nil, isSettled: true,
-            takesDelta: true, changeSets: [])
+        var request = SyncRequest(maxRevision: revision)
+        request.device = device
+        request.isSettled = true
+        request.takesDelta = true
+        return request
     }
 }

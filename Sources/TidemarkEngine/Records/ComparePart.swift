@@ -61,16 +61,11 @@ package struct ComparePart {
     private func changes() throws -> Members {
         let own = [ListQuery.Item(name: "tables", value: table.name), ListQuery.Item(name: "limit", value: "1000")]
         let feed = ReadChanges(try FeedQuery(own + items, schema: reader.schema), reader)
-        let difference = try feed.difference(after: try start())
-        return [
-            ("since", String(difference.since)), ("next", JSONText.quote(difference.next.text)),
-            ("more", difference.hasMore ? "true" : "false"), ("records", JSONText.array(difference.records)),
-            ("gone", JSONText.array(difference.gone.map { JSONText.quote($0) })),
-        ]
+        return try feed.difference(after: try start())
     }
 
     private func start() throws -> LogPosition {
-        do { return try FeedStart(reader).position(since: request.since) } catch let error as TidemarkError
+        do { return try reader.feedPosition(since: request.since) } catch let error as TidemarkError
             where [.snapshotRequired, .epochMismatch, .revisionAhead].contains(error.code)
         { return LogPosition(revision: reader.state.revision) }
     }
@@ -79,7 +74,9 @@ package struct ComparePart {
         let keyRanges = try ranges.map { range in
             KeyRange(table: table.name, from: try bound(range.from), to: try bound(range.to))
         }
-        try refuseDisorder(keyRanges)
+        guard KeyRange.misplaced(in: keyRanges) == nil else {
+            throw PartRequest.malformed("Ranges overlap, are out of order, or end before they begin.")
+        }
         let query = FingerprintQuery(table, where: filter, in: keyRanges)
         let sums = Dictionary(try reader.fingerprints(query).map { ($0.range, $0) }) { $1 }
         let differing = ranges.indices.filter { index in
@@ -94,20 +91,6 @@ package struct ComparePart {
         guard let key else { return nil }
         let json = try RecordPath.key(key, of: table) { $0.removingPercentEncoding }
         return table.keyKind == .integer ? Int64(json).map(KeyRange.Bound.integer) : .json(json)
-    }
-
-    private func refuseDisorder(_ ranges: [KeyRange]) throws {
-        let isEmpty = ranges.contains { range in
-            guard let start = range.from, let end = range.to else { return false }
-            return end < start
-        }
-        let overlaps = zip(ranges, ranges.dropFirst()).contains { range, next in
-            guard let end = range.to, let start = next.from else { return true }
-            return start < end
-        }
-        guard !isEmpty, !overlaps else {
-            throw PartRequest.malformed("Ranges overlap, are out of order, or end before they begin.")
-        }
     }
 
     /// The rows of ranges that the client does not have, and its keys that are none of the server's.

@@ -1,4 +1,4 @@
-package import TidemarkCore
+import TidemarkCore
 
 /// Answers `GET /conflicts`: the change sets that the server refused, newest first.
 ///
@@ -14,31 +14,7 @@ package struct ListConflicts {
         self.contacts = contacts
     }
 
-    /// The parameters of the list.
-    package struct Query: Hashable, Sendable {
-        /// The refusal before which the list begins.
-        package var before: Int64 = .max
-        /// The most change sets.
-        package var limit = 50
-
-        /// Reads the parameters.
-        package init(_ items: [ListQuery.Item]) throws(TidemarkError) {
-            for item in items {
-                switch item.name {
-                case "before": before = Int64(item.value) ?? -1
-                case "limit": limit = Int(item.value) ?? 0
-                default: limit = 0
-                }
-            }
-            guard before >= 0, (1...500).contains(limit) else {
-                throw TidemarkError(
-                    .invalidFilter, "The server cannot read the parameters.",
-                    fix: "Write limit=1 to 500, and before= the `next` of the previous page.")
-            }
-        }
-    }
-
-    package func json(_ query: Query) throws -> String {
+    package func json(_ query: PageQuery) throws -> String {
         let refusals = try reader.log.refusals(before: query.before, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)
         let shown = refusals.prefix(query.limit)

@@ -141,17 +141,3 @@ package struct ListRecords {
         }
     }
 }
-
-extension SyncSchema {
-    /// Returns a synced table.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``.
-    package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
-        guard let table = byName[name] else {
-            throw TidemarkError(
-                .unknownTable, "The zone has no synced table of this name.", fix: "GET /tables lists the tables.",
-                place: .init(table: name))
-        }
-        return table
-    }
-}

@@ -1,6 +1,42 @@
 import Foundation
 package import TidemarkCore
 
+/// The parameters of a list of revisions, or of what happened in them.
+package struct PageQuery: Hashable, Sendable {
+    /// The revision or refusal before which the page begins.
+    package var before: Int64 = .max
+    /// The most elements.
+    package var limit = 50
+    /// Only revisions that changed this table.
+    package var table: String?
+    /// Only revisions of this device or user.
+    package var author: String?
+
+    /// Reads the parameters; `isFiltered` allows those that choose revisions.
+    package init(_ items: [ListQuery.Item], isFiltered: Bool = true) throws(TidemarkError) {
+        for item in items {
+            switch item.name {
+            case "before": before = Int64(item.value) ?? -1
+            case "limit": limit = Int(item.value) ?? 0
+            case "table" where isFiltered: table = item.value
+            case "author" where isFiltered: author = item.value
+            default: throw Self.invalid(item.name)
+            }
+        }
+        guard before >= 0 else { throw Self.invalid("before") }
+        guard (1...500).contains(limit) else { throw Self.invalid("limit") }
+    }
+
+    private static func invalid(_ name: String) -> TidemarkError {
+        TidemarkError(
+            .invalidFilter, "The server cannot read the parameter \(name).",
+            fix: """
+                Write limit=1 to 500, and before= the `next` of the previous page; a list of revisions also has \
+                table=NAME and author=DEVICE or USER.
+                """)
+    }
+}
+
 /// Answers `GET /revisions` and `GET /revisions/{n}`: what happened in a zone, newest first.
 package struct ListRevisions {
     private let reader: any ZoneReader
@@ -12,40 +48,7 @@ package struct ListRevisions {
         self.contacts = contacts
     }
 
-    /// The parameters of the list.
-    package struct Query: Hashable, Sendable {
-        /// The revision before which the list begins.
-        package var before: Int64 = .max
-        /// The most revisions.
-        package var limit = 50
-        /// Only revisions that changed this table.
-        package var table: String?
-        /// Only revisions of this device or user.
-        package var author: String?
-
-        /// Reads the parameters.
-        package init(_ items: [ListQuery.Item]) throws(TidemarkError) {
-            for item in items {
-                switch item.name {
-                case "before": before = Int64(item.value) ?? -1
-                case "limit": limit = Int(item.value) ?? 0
-                case "table": table = item.value
-                case "author": author = item.value
-                default: throw Self.invalid(item.name)
-                }
-            }
-            guard before >= 0 else { throw Self.invalid("before") }
-            guard (1...500).contains(limit) else { throw Self.invalid("limit") }
-        }
-
-        private static func invalid(_ name: String) -> TidemarkError {
-            TidemarkError(
-                .invalidFilter, "The server cannot read the parameter \(name).",
-                fix: "Write before=REVISION, limit=1 to 500, table=NAME and author=DEVICE or USER.")
-        }
-    }
-
-    package func json(_ query: Query) throws -> String {
+    package func json(_ query: PageQuery) throws -> String {
         if let table = query.table { _ = try reader.schema.table(table) }
         let revisions = try reader.log.revisions(
             before: query.before, table: query.table, author: query.author, limit: query.limit + 1)

@@ -33,20 +33,6 @@ package struct ReadChanges {
         package let revision: Int64
     }
 
-    /// What a client stores and removes to follow a feed of one table.
-    struct Difference: Hashable {
-        /// The revision after which it begins.
-        let since: Int64
-        /// The changed records as JSON, each with its key.
-        let records: [String]
-        /// The keys of the records that are gone, as in a path.
-        let gone: [String]
-        /// The place after it.
-        let next: FeedCursor
-        /// Whether more entries of the log follow.
-        let hasMore: Bool
-    }
-
     package func page(after start: LogPosition) throws -> Page {
         let part = try part(after: start)
         let items = part.news.map { news in
@@ -67,17 +53,18 @@ package struct ReadChanges {
             revision: reader.state.revision)
     }
 
-    /// Reads the same as records and keys.
-    func difference(after start: LogPosition) throws -> Difference {
+    /// Reads the same of one table, as the members of an answer with records and the keys of those that are gone.
+    func difference(after start: LogPosition) throws -> [(name: String, value: String)] {
         let part = try part(after: start)
-        return Difference(
-            since: start.revision,
-            records: part.news.compactMap { news in
-                news.row.map { record($0, of: news, among: part.entries, key: news.key) }
-            },
-            gone: part.news.filter { $0.row == nil }.map(\.key),
-            next: part.next,
-            hasMore: part.hasMore)
+        let records = part.news.compactMap { news in
+            news.row.map { record($0, of: news, among: part.entries, key: news.key) }
+        }
+        let gone = part.news.filter { $0.row == nil }.map { JSONText.quote($0.key) }
+        return [
+            ("since", String(start.revision)), ("next", JSONText.quote(part.next.text)),
+            ("more", part.hasMore ? "true" : "false"), ("records", JSONText.array(records)),
+            ("gone", JSONText.array(gone)),
+        ]
     }
 
     /// What a page says about one record.
@@ -203,26 +190,16 @@ package struct ReadChanges {
         )
     }
 
+    /// A record with the selected columns, or those of them that changed.
     private func record(_ row: RowText, of news: News, among entries: [LogRecord], key: String? = nil) -> String {
-        RecordText.object(
-            selected(row, of: news.entry, among: entries), columns: columns(news.entry, entries), key: key)
-    }
-
-    /// The columns of a record: the selected ones, or those of them that changed.
-    private func columns(_ entry: LogRecord, _ entries: [LogRecord]) -> [SyncedTable.Column] {
-        let all = query.list?.columns ?? reader.schema.byName[entry.table]?.columns ?? []
-        guard query.isChangedOnly else { return all }
-        let own = entries.filter { Self.name($0) == Self.name(entry) }
-        guard own.allSatisfy({ $0.operation == .update }) else { return all }
+        let columns = query.list?.columns ?? reader.schema.byName[news.entry.table]?.columns ?? []
+        let own = entries.filter { query.isChangedOnly && Self.name($0) == Self.name(news.entry) }
+        guard !own.isEmpty, own.allSatisfy({ $0.operation == .update }) else {
+            return RecordText.object(row, columns: columns, key: key)
+        }
         let changed = Set(own.flatMap(\.columns))
-        return all.filter { changed.contains($0.name) }
-    }
-
-    private func selected(_ row: RowText, of entry: LogRecord, among entries: [LogRecord]) -> RowText {
-        guard query.isChangedOnly else { return row }
-        let all = query.list?.columns ?? reader.schema.byName[entry.table]?.columns ?? []
-        let names = Set(columns(entry, entries).map(\.name))
-        let cells = zip(all, row.cells).filter { names.contains($0.0.name) }.map(\.1)
-        return RowText(key: row.key, cells: cells, revision: row.revision, position: row.position)
+        let shown = zip(columns, row.cells).filter { changed.contains($0.0.name) }
+        let part = RowText(key: row.key, cells: shown.map(\.1), revision: row.revision, position: row.position)
+        return RecordText.object(part, columns: shown.map(\.0), key: key)
     }
 }

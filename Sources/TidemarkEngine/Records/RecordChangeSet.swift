@@ -1,5 +1,3 @@
-import Crypto
-import Foundation
 import TidemarkCore
 
 /// Writes of a client without rows that stand or fall together.
@@ -23,11 +21,8 @@ package struct ClientWrites: Hashable, Sendable {
 
     /// Returns the id of one entry's change set in a batch whose entries are judged one by one.
     package static func id(ofEntry index: Int, in batch: String) -> String {
-        let hex = SHA256.hash(data: Data("\(batch)/\(index)".utf8)).prefix(16).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
-        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
-        return groups.map { hex[$0].joined() }.joined(separator: "-")
+        let hex = Array(ContentHash.of("\(batch)/\(index)"))
+        return [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { String(hex[$0]) }.joined(separator: "-")
     }
 
     /// The size of the records, in bytes.
@@ -57,19 +52,24 @@ struct RecordChangeSet: Sendable {
     /// The id that makes a retry harmless, a UUID in lower case.
     var id: String { sent.id }
 
-    /// The text by whose hash a retry is known: that of a device's change set with the same records.
-    ///
-    /// It depends on the writes alone, not on the zone.
-    var text: String { #"{"id":"\#(id)",\#(parts.joined(separator: ","))}"# }
+    /// The hash by which a retry is known; it depends on the writes alone, not on the zone.
+    private var hash: String {
+        ContentHash.of(
+            writes.map { write in
+                let values = write.change.values.map { ($0.column, $0.json) }
+                let facts = [write.table.name, write.operation.rawValue, write.change.base.map(String.init) ?? ""]
+                return JSONText.array(facts.map { JSONText.quote($0) } + [write.key, JSONText.object(values)])
+            })
+    }
 
     /// Reads the values, as the commit judges them.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
         let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: writes.map(\.change))
-        let request = SyncRequest(
-            maxRevision: 0, device: nil, epoch: nil, schema: nil, limit: nil, echo: nil,
-            changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))])
+        var request = SyncRequest(maxRevision: 0)
+        request.echo = nil
+        request.changeSets = [SyncRequest.Envelope(index: 0, id: id, after: [], hash: hash)]
         return (request, changeSet)
     }
 
@@ -107,22 +107,6 @@ struct RecordChangeSet: Sendable {
         let named = place.table.flatMap { table in place.key.flatMap { index(of: table, $0) } }
         let ofTable = writes.indices.filter { writes[$0].table.name == place.table }
         return Problem(error, index: named ?? (ofTable.count == 1 ? ofTable.first : nil))
-    }
-
-    /// The part of each table, with its name.
-    private var parts: [String] {
-        var tables: [SyncedTable] = []
-        for write in writes where !tables.contains(write.table) { tables.append(write.table) }
-        return tables.map { table in
-            let ofTable = writes.filter { $0.table == table }
-            let lists = [TidemarkCore.Operation.create, .update, .delete].map { operation in
-                let keys = ofTable.filter { $0.operation == operation }.map(\.key)
-                return "\"\(operation.rawValue)\":\(JSONText.array(keys))"
-            }
-            let attributes = ofTable.compactMap(\.attributes).joined(separator: ",")
-            let part = "{\(lists.joined(separator: ",")),\"attributes\":{\(attributes)}}"
-            return "\(JSONText.quote(WireName.member(table: table.name))):\(part)"
-        }
     }
 }
 

@@ -25,7 +25,7 @@ package struct RecordHistory {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownRecord`` if there is no such record, and never was as far as the log
     ///   says.
-    package func json(_ key: String, _ query: ListRevisions.Query) throws -> String {
+    package func json(_ key: String, _ query: PageQuery) throws -> String {
         var present = RowQuery(table, limit: 1, bytesMax: ZoneReaderLimits.bytesMax)
         present.keys = [key]
         present.columns = table.valueColumns
@@ -134,7 +134,7 @@ package struct RecordHistory {
         switch table.keyKind {
         case .integer: key
         case .text where key.hasPrefix("\""): String(key.dropFirst().dropLast())
-        case .text, .general: rawName(key)
+        case .text, .general: String(JSONText.quote(key).dropFirst().dropLast())
         }
     }
 
@@ -146,8 +146,6 @@ package struct RecordHistory {
         case .general: JSONText.unquote("\"\(name)\"")
         }
     }
-
-    private static func rawName(_ name: String) -> String { String(JSONText.quote(name).dropFirst().dropLast()) }
 }
 
 extension LogRecord {

@@ -117,7 +117,7 @@ struct RecordWrite: Sendable {
     init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64, seen: Int64?)
         throws(TidemarkError)
     {
-        let columns = try request.body.map { json throws(TidemarkError) in try WrittenColumns(json, of: table).values }
+        let columns = try request.body.map { json throws(TidemarkError) in try Self.values(json, of: table) }
         let body = columns ?? [:]
         method = request.method
         precondition = request.precondition
@@ -141,14 +141,6 @@ struct RecordWrite: Sendable {
     /// The key as the client spells it, JSON; a temporary id if the server gives one.
     var key: String { change.key }
     var operation: TidemarkCore.Operation { change.operation }
-
-    /// The attributes in a change set's text, with their name; nil if there are none.
-    var attributes: String? {
-        var members = change.values.map { "\(JSONText.quote(WireName.member(column: $0.column))):\($0.json)" }
-        if let base = change.base { members.insert(#""revision":\#(base)"#, at: 0) }
-        let name = RecordHistory.attributeName(key, of: table)
-        return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
-    }
 
     private static func key(in body: [String: String], of table: SyncedTable, temporaryID: Int64) throws(TidemarkError)
         -> String
@@ -203,21 +195,11 @@ struct RecordWrite: Sendable {
     }
 }
 
-/// The columns of a record that a client without rows writes, each value as the JSON that it sent.
-package struct WrittenColumns: Hashable, Sendable {
-    /// The values by column, in the protocol's JSON.
-    package let values: [String: String]
-
-    /// Reads the members of a record.
+extension RecordWrite {
+    /// Reads the values of a record without white space between them, by column, in the protocol's JSON.
     ///
     /// `$revision`, `$key` and `$overruled` mean nothing here, so that a client can send back the record that it got.
-    ///
-    /// - Parameters:
-    ///   - json: The record, an object without white space between its values.
-    ///   - table: The record's table.
-    /// - Throws: ``TidemarkCore/TidemarkError`` `malformedRequest`, `unknownColumn`, `duplicateName` or
-    ///   `invalidValue`.
-    package init(_ json: String, of table: SyncedTable) throws(TidemarkError) {
+    private static func values(_ json: String, of table: SyncedTable) throws(TidemarkError) -> [String: String] {
         guard let members = JSONParts.members(of: json) else {
             throw TidemarkError(
                 .malformedRequest, "The record is not a JSON object.",
@@ -226,14 +208,14 @@ package struct WrittenColumns: Hashable, Sendable {
         }
         let columns = Set(table.columns.map(\.name))
         var values: [String: String] = [:]
-        for member in members where !Self.answered.contains(member.name) {
+        for member in members where !answered.contains(member.name) {
             guard let name = RecordText.column(of: member.name), columns.contains(name) else {
                 throw TidemarkError(
                     .unknownColumn, "The table has no column of this name that a client can write.",
                     fix: "Use the names of CREATE TABLE. A column whose name begins with $ has one more $.",
                     place: .init(table: table.name, column: member.name))
             }
-            guard let value = Self.value(member.value) else { throw Self.invalid(name, table) }
+            guard let value = value(member.value) else { throw invalid(name, table) }
             guard values.updateValue(value, forKey: name) == nil else {
                 throw TidemarkError(
                     .duplicateName, "The record has a column twice.",
@@ -241,7 +223,7 @@ package struct WrittenColumns: Hashable, Sendable {
                     place: .init(table: table.name, column: name))
             }
         }
-        self.values = values
+        return values
     }
 
     /// The members of an answer that are not columns.

@@ -103,13 +103,6 @@ package struct LogPosition: Hashable, Sendable, Codable, Comparable {
 
 /// A record's change in a revision, as the log has it.
 package struct LogRecord: Hashable, Sendable {
-    /// What a change does to a record.
-    package enum Operation: String, Hashable, Sendable {
-        case create
-        case update
-        case delete
-    }
-
     package let revision: Int64
     package let table: String
     /// The key in canonical JSON.
@@ -238,4 +231,14 @@ public struct ZoneQuestion<Answer: Sendable>: Sendable {
 
     /// Creates a question.
     package init(_ ask: @escaping @Sendable (any ZoneReader) throws -> Answer) { self.ask = ask }
+}
+
+extension TidemarkError {
+    /// The error about a query that took too long, of a table for which an index would help.
+    package static func queryTooCostly(_ table: SyncedTable? = nil, index: String? = nil) -> TidemarkError {
+        TidemarkError(
+            .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+            fix: index.map { "Ask the operator for an index: \($0)" } ?? "Ask for less at once.",
+            place: .init(table: table?.name))
+    }
 }

@@ -24,13 +24,15 @@ extension RangeRows {
 
     /// Refuses ranges that are out of order, or have an unknown table or an invalid key.
     private func refuseForeign(_ ranges: [KeyRange]) throws {
-        try refuseDisorder(ranges)
+        if let range = KeyRange.misplaced(in: ranges) {
+            throw TidemarkError(
+                .malformedRequest,
+                "A range of \(range.table) ends before it begins, overlaps others or is out of order.",
+                fix: "Send the ranges of a table together, in the order of their keys.",
+                place: .init(table: range.table))
+        }
         for range in ranges {
-            guard let table = schema.byName[range.table] else {
-                throw TidemarkError(
-                    .unknownTable, "This zone does not sync a table \(range.table).",
-                    fix: "Spell tables as in CREATE TABLE.", place: .init(table: range.table))
-            }
+            let table = try schema.table(range.table)
             let isFit = [range.from, range.to].compactMap { $0 }.allSatisfy {
                 switch $0 {
                 case .integer: table.keyKind == .integer
@@ -43,29 +45,6 @@ extension RangeRows {
                     fix: #"Integer keys are numbers, others canonical JSON as a string: "\"DE\""."#,
                     place: .init(table: range.table))
             }
-        }
-    }
-
-    /// Refuses ranges that overlap or are not grouped by table, so no row is read twice.
-    private func refuseDisorder(_ ranges: [KeyRange]) throws {
-        let fix = "Send the ranges of a table together, in the order of their keys."
-        for range in ranges {
-            guard let start = range.from, let end = range.to, end < start else { continue }
-            throw TidemarkError(
-                .malformedRequest, "A range of \(range.table) ends before it begins: to is less than from.", fix: fix,
-                place: .init(table: range.table))
-        }
-        var finishedTables: Set<String> = []
-        for (range, next) in zip(ranges, ranges.dropFirst()) {
-            if range.table == next.table {
-                if let end = range.to, let start = next.from, end <= start { continue }
-            } else {
-                finishedTables.insert(range.table)
-                if !finishedTables.contains(next.table) { continue }
-            }
-            throw TidemarkError(
-                .malformedRequest, "Two ranges of \(next.table) overlap or are out of order.", fix: fix,
-                place: .init(table: next.table))
         }
     }
 }

@@ -1,4 +1,4 @@
-import TidemarkCore
+package import TidemarkCore
 import Foundation
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has new revisions.
@@ -97,14 +97,22 @@ package actor SnapshotCache {
         return file
     }
 
-    /// Builds a delta for one device at its own path, until its release; nil when a full snapshot is better.
-    package func delta(since revision: Int64, at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
-    {
-        builds += 1
-        let path = place.path(of: state, build: builds, since: revision)
-        guard let file = try await build(path) else { return nil }
-        shelf.lend(file)
-        return file
+    /// Returns a delta since `base` if one is worthwhile, for one device until its release; or else a snapshot.
+    ///
+    /// A device without rows may get a snapshot that is at most `behind` older than the state.
+    package func file(
+        since base: DeltaBase?, at state: ZoneState, behind: Int64,
+        build: @escaping @Sendable (_ path: String, _ base: DeltaBase?) async throws -> SnapshotFile?
+    ) async throws -> SnapshotFile? {
+        if let base, base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision {
+            builds += 1
+            let path = place.path(of: state, build: builds, since: base.revision)
+            if let file = try await build(path, base) {
+                shelf.lend(file)
+                return file
+            }
+        }
+        return try await snapshot(at: state, behind: base == .nothing ? behind : 0) { try await build($0, nil) }
     }
 
     /// Releases a file after a reader is done; unknown files are ignored.

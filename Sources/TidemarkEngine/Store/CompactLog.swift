@@ -91,13 +91,10 @@ private struct RecordEntries {
     init(_ rows: ArraySlice<BookRow>, isNumbered: Bool) throws {
         self.isNumbered = isNumbered
         entries = try rows.map { row in
-            let revision = try row.number(2)
-            // An earlier version has not recorded what it merged.
-            let unknown = row.isTrue(5) ? revision : 0
-            return Entry(
-                revision: revision, operation: try row.text(3),
+            Entry(
+                revision: try row.number(2), operation: try row.text(3),
                 columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5),
-                device: row[6], absorbed: row.integer(7) ?? unknown)
+                device: row[6], absorbed: row.integer(7) ?? 0)
         }
     }
 

@@ -54,7 +54,7 @@ extension LogReader {
             let count = Int(try row.number(3))
             let revision = try row.number(0)
             let table = try row.text(1)
-            switch LogRecord.Operation(rawValue: try row.text(2)) {
+            switch TidemarkCore.Operation(rawValue: try row.text(2)) {
             case .create: counts[revision, default: [:]][table, default: .init()].created = count
             case .update: counts[revision, default: [:]][table, default: .init()].updated = count
             case .delete: counts[revision, default: [:]][table, default: .init()].deleted = count
@@ -70,8 +70,8 @@ extension LogReader {
 
     /// Returns the last revision that was committed before a time in milliseconds since 1970; 0 if there is none.
     ///
-    /// Revisions without a known time count as earlier: those of earlier versions, and the rows that existed before
-    /// the zone. It is a binary search by the primary key: the times of commits never fall.
+    /// The rows that existed before the zone have no time and count as earlier. It is a binary search by the primary
+    /// key: the times of commits never fall.
     package func lastRevision(before milliseconds: Int64) throws -> Int64 {
         try zone.rows(HistorySQL.lastRevisionBefore, [.integer(milliseconds)]).first?.integer(0) ?? 0
     }
@@ -201,7 +201,7 @@ private enum HistorySQL {
 extension LogRecord {
     /// Reads an entry; nil for an operation of a later version.
     init?(_ row: BookRow) throws {
-        guard let operation = LogRecord.Operation(rawValue: try row.text(3)) else { return nil }
+        guard let operation = TidemarkCore.Operation(rawValue: try row.text(3)) else { return nil }
         self.init(
             revision: try row.number(0), table: try row.text(1), key: try row.text(2), operation: operation,
             columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], replaced: row[5],

@@ -17,6 +17,6 @@ package enum AccessPresence {
     }
 
     private static func pool(_ address: String) -> PostgresPool {
-        PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: 1)
+        PostgresPool(address: address, sizeMax: 1)
     }
 }

@@ -10,22 +10,19 @@ package final class AccessTransactions: AccessDatabase {
     /// Makes the tables where they are missing; throws if the database cannot be reached or written.
     package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
         self.logger = logger
-        let pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: 2)
+        let pool = PostgresPool(address: address, sizeMax: 2)
         self.pool = pool
         versions = SharedReads {
             try await pool.runOnLivingConnection { pg in
-                try Self.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
+                try PostgresFailure.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
             }
         }
         try await run { pg in
-            try Self.transact(pg, begin: "BEGIN") {
+            try pg.transaction {
                 // Nodes start at the same time, and CREATE ... IF NOT EXISTS of two sessions can collide.
                 try pg.execute("SELECT pg_advisory_xact_lock(hashtext('tidemark.access'))")
                 try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark; SET LOCAL search_path = tidemark")
                 for statement in AccessTables.statements { try pg.execute(statement) }
-                for (table, column, type) in AccessTables.addedColumns where try Self.lacks(column, of: table, pg) {
-                    try pg.execute("ALTER TABLE \(table) ADD COLUMN \(column) \(type)")
-                }
                 try pg.execute(
                     """
                     CREATE TABLE IF NOT EXISTS tidemark_access (
@@ -42,7 +39,7 @@ package final class AccessTransactions: AccessDatabase {
         async throws -> Success
     {
         try await run { pg in
-            try Self.transact(pg, begin: "BEGIN; SET LOCAL search_path = tidemark") {
+            try pg.transaction("BEGIN; SET LOCAL search_path = tidemark") {
                 _ = try pg.query("SELECT version FROM tidemark_access FOR UPDATE")
                 let statements = Statements(pg: pg)
                 let result = try body(statements)
@@ -58,22 +55,12 @@ package final class AccessTransactions: AccessDatabase {
     {
         try await run { pg in
             let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = tidemark"
-            return try Self.transact(pg, begin: begin) { try body(Statements(pg: pg)) }
+            return try pg.transaction(begin) { try body(Statements(pg: pg)) }
         }
     }
 
     /// Returns the version, which every writing transaction raises; calls that wait at the same time share a query.
     package func version() async throws -> Int64 { try await translatingErrors { try await versions.read() } }
-
-    private static func lacks(_ column: String, of table: String, _ pg: PostgresConnection) throws -> Bool {
-        try pg.query(
-            """
-            SELECT 1 FROM pg_attribute
-            WHERE attrelid = to_regclass('tidemark.' || $1) AND attname = $2 AND NOT attisdropped
-            """,
-            [table, column]
-        ).isEmpty
-    }
 
     private func run<Success: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Success) async throws
         -> Success
@@ -85,29 +72,6 @@ package final class AccessTransactions: AccessDatabase {
                 "the database of users failed",
                 metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"])
             throw failure.clientError()
-        }
-    }
-
-    /// Runs `body` in a transaction, and rolls it back when `body` throws.
-    private static func transact<Success>(_ pg: PostgresConnection, begin: String, body: () throws -> Success) throws
-        -> Success
-    {
-        try beforeBegin { try pg.execute(begin) }
-        do {
-            let result = try body()
-            try pg.commit()
-            return result
-        } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
-            throw error
-        }
-    }
-
-    /// Marks a failure of a statement that had no effect yet.
-    private static func beforeBegin<Success>(_ body: () throws -> Success) throws -> Success {
-        do { return try body() } catch var failure as PostgresFailure {
-            failure.isBeforeBegin = true
-            throw failure
         }
     }
 

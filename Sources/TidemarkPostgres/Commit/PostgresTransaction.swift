@@ -54,9 +54,8 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
 
     /// Begins, locks the zone and runs statements in one round trip; throws `unknownZone` or ``TablesAltered``.
     private func begin(asking statements: [PostgresStatement]) throws -> ArraySlice<PostgresRows> {
-        let results: [PostgresRows]
-        do {
-            results = try pg.run(
+        let results = try PostgresFailure.beforeBegin {
+            try pg.run(
                 [
                     PostgresStatement("BEGIN"),
                     // The setting tells the capture triggers the transaction's own zone.
@@ -73,9 +72,6 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
                     // Rows get a shorter timeout than the zone's lock.
                     PostgresStatement("SET LOCAL lock_timeout = \(rowPatience)"),
                 ] + statements)
-        } catch var failure as PostgresFailure {
-            failure.isBeforeBegin = true
-            throw failure
         }
         guard !results[1].isEmpty else { throw TidemarkError.unknownZone }
         let position = CataloguePosition(results[2])
@@ -85,13 +81,6 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         try pg.deallocateStatements(ifAlteredAt: position)
         isBegun = true
         return results.dropFirst(4)
-    }
-
-    /// Commits in one round trip; PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, not an error.
-    func commit() throws {
-        guard try pg.run([PostgresStatement("COMMIT")])[0].command == "COMMIT" else {
-            throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
-        }
     }
 
     func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {

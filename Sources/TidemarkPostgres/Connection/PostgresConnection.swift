@@ -10,20 +10,6 @@ import Foundation
 /// A request names few records of a large table, but the planner does not know how many a parameter
 /// holds. The session therefore prefers index scans. Full table scans run within ``scanning(_:)``.
 package final class PostgresConnection {
-    /// Timeouts of a session, independent of the server's own settings.
-    package struct Settings: Sendable {
-        /// The maximum duration of a statement, in milliseconds.
-        package var statementTimeout = 60_000
-        /// The maximum wait for a lock, in milliseconds.
-        package var lockTimeout = 10_000
-        /// The maximum idle time within a transaction, in milliseconds: a stopped process leaves its transaction idle.
-        package var idleInTransactionTimeout = 30_000
-        /// The maximum duration of connecting, in seconds.
-        package var connectTimeout = 10
-
-        package init() {}
-    }
-
     let handle: OpaquePointer
     /// The names of the prepared statements, by their SQL.
     var statementNames: [String: String] = [:]
@@ -34,10 +20,10 @@ package final class PostgresConnection {
     private var position: CataloguePosition?
 
     /// Connects, and returns when the session is ready; throws ``PostgresFailure``.
-    package init(_ address: String, _ settings: Settings = Settings()) throws {
+    package init(_ address: String) throws {
         try PostgresAddress.check(address)
         let keywords = ["dbname", "client_encoding", "application_name", "connect_timeout"]
-        let values = [address, "UTF8", "tidemark", "\(settings.connectTimeout)"]
+        let values = [address, "UTF8", "tidemark", "10"]
         let connection = Self.withCStrings(keywords.map(Optional.some) + [nil]) { keywords in
             Self.withCStrings(values.map(Optional.some) + [nil]) { values in PQconnectdbParams(keywords, values, 1) }
         }
@@ -47,9 +33,9 @@ package final class PostgresConnection {
         PQsetNoticeProcessor(handle, { _, _ in }, nil)
         try execute(
             """
-            SET statement_timeout = \(settings.statementTimeout); -- a runaway statement frees its worker
-            SET lock_timeout = \(settings.lockTimeout); -- a long lock fails the request, and does not block the node
-            SET idle_in_transaction_session_timeout = \(settings.idleInTransactionTimeout); -- a stopped node loses its locks
+            SET statement_timeout = '60 s'; -- a runaway statement frees its worker
+            SET lock_timeout = '10 s'; -- a long lock fails the request, and does not block the node
+            SET idle_in_transaction_session_timeout = '30 s'; -- a stopped node loses its locks
             SET default_transaction_isolation = 'read committed'; -- statements under the lock see new commits
             SET standard_conforming_strings = on; -- a backslash in a literal of SQLText is an ordinary character
             SET bytea_output = 'hex'; -- blobs arrive in one known encoding
@@ -102,18 +88,32 @@ package final class PostgresConnection {
         PQclear(try checked(PQexec(handle, sql), sql))
     }
 
-    /// Commits; throws if PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, which is no error there.
+    /// Runs `body` in a transaction, and rolls it back when `body` throws.
+    package func transaction<Success>(_ begin: String = "BEGIN", _ body: () throws -> Success) throws -> Success {
+        try PostgresFailure.beforeBegin { try execute(begin) }
+        return try endingTransaction {
+            let result = try body()
+            try commit()
+            return result
+        }
+    }
+
+    /// Runs `body`, and rolls back the transaction that it leaves.
+    func endingTransaction<Success>(_ body: () throws -> Success) throws -> Success {
+        let result = Result { try body() }
+        if isUsable, isInTransaction { try rollback() }
+        return try result.get()
+    }
+
+    /// Commits in one round trip; throws where PostgreSQL answers `ROLLBACK` because the transaction has failed.
     package func commit() throws {
-        try flush()
-        let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
-        defer { PQclear(result) }
-        guard String(cString: PQcmdStatus(result)) == "COMMIT" else {
+        guard try run([PostgresStatement("COMMIT")])[0].command == "COMMIT" else {
             throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
         }
     }
 
     /// Rolls back, and forgets the statements that wait.
-    func rollback() throws {
+    private func rollback() throws {
         queued = []
         try execute("ROLLBACK")
     }

@@ -21,6 +21,14 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
     /// Whether a retry may succeed: after a deadlock, serialisation failure, lock timeout or altered table.
     package var isTransient: Bool { ["40001", "40P01", "55P03", "55006"].contains(state) || isAboutAlteredTable }
 
+    /// Runs `body`, and marks its failure as one without an effect, so that another connection may repeat it.
+    static func beforeBegin<Success>(_ body: () throws -> Success) throws -> Success {
+        do { return try body() } catch var failure as PostgresFailure {
+            failure.isBeforeBegin = true
+            throw failure
+        }
+    }
+
     /// Whether PostgreSQL refuses the written values: by a type, constraint, index, policy or trigger.
     ///
     /// A trigger of the app may raise any state. So all states count except the server's own failures

@@ -7,15 +7,13 @@ import TidemarkCore
 /// block, so none runs on the cooperative pool.
 actor PostgresPool {
     private let address: String
-    private let settings: PostgresConnection.Settings
     private let sizeMax: Int
     private var size = 0
     private var idle: [PostgresWorker] = []
     private var waiting: [CheckedContinuation<PostgresWorker, Never>] = []
 
-    init(address: String, settings: PostgresConnection.Settings, sizeMax: Int) {
+    init(address: String, sizeMax: Int) {
         self.address = address
-        self.settings = settings
         self.sizeMax = max(1, sizeMax)
     }
 
@@ -50,7 +48,7 @@ actor PostgresPool {
         if let worker = idle.popLast() { return worker }
         if size < sizeMax {
             size += 1
-            return PostgresWorker(address: address, settings: settings)
+            return PostgresWorker(address: address)
         }
         return await withCheckedContinuation { waiting.append($0) }
     }
@@ -70,18 +68,14 @@ final class PostgresWorker: Sendable {
     private final class Link: @unchecked Sendable {
         // Used on the worker's queue only.
         let address: String
-        let settings: PostgresConnection.Settings
         private var connection: PostgresConnection?
 
-        init(_ address: String, _ settings: PostgresConnection.Settings) {
-            self.address = address
-            self.settings = settings
-        }
+        init(_ address: String) { self.address = address }
 
         func usableConnection() throws -> PostgresConnection {
             if let connection, connection.isUsable, !connection.isInTransaction { return connection }
             connection = nil
-            let fresh = try PostgresConnection(address, settings)
+            let fresh = try PostgresConnection(address)
             connection = fresh
             return fresh
         }
@@ -89,7 +83,7 @@ final class PostgresWorker: Sendable {
         func drop() { connection = nil }
     }
 
-    init(address: String, settings: PostgresConnection.Settings) { link = Link(address, settings) }
+    init(address: String) { link = Link(address) }
 
     func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result) async throws -> Result
     {

@@ -21,8 +21,7 @@ final class ZoneConnections: Sendable {
 
     /// Opens the database, and prepares it if no store has served it yet.
     init(_ options: PostgresStoreOptions, _ announcements: Announcements) async throws {
-        pool = PostgresPool(
-            address: options.address, settings: PostgresConnection.Settings(), sizeMax: options.connectionsMax)
+        pool = PostgresPool(address: options.address, sizeMax: options.connectionsMax)
         do {
             let database = try await pool.run { pg in try OpenDatabase(pg: pg, options: options).run() }
             schema = Mutex(database.served)
@@ -51,7 +50,7 @@ final class ZoneConnections: Sendable {
         let (result, newRevision): (Result, ZoneRevision?) = try await throwingClientErrors { [self] in
             try await onLivingConnection { [self] pg in
                 try withCurrentSchema(pg) { served, allowStaleSchema in
-                    try Self.transact(pg) {
+                    try pg.endingTransaction {
                         let transaction = try PostgresTransaction(
                             pg, zone: zone, served: served, allowStaleSchema: allowStaleSchema,
                             rowPatience: rowPatience, now: now())
@@ -59,7 +58,7 @@ final class ZoneConnections: Sendable {
                         let result = try body(transaction)
                         log(transaction.holders, zone)
                         guard !transaction.isVoid else { return (result, nil) }
-                        try transaction.commit()
+                        try pg.commit()
                         let state = try transaction.head().state
                         return (result, ZoneRevision(zone: zone, epoch: state.epoch, revision: state.revision))
                     }
@@ -79,11 +78,8 @@ final class ZoneConnections: Sendable {
     {
         try await throwingClientErrors {
             try await onLivingConnection { [self] pg in
-                do { return try body(pg, served) } catch var failure as PostgresFailure {
-                    // Reading has no effect, so another connection may repeat it.
-                    failure.isBeforeBegin = true
-                    throw failure
-                }
+                // Reading has no effect, so another connection may repeat it.
+                try PostgresFailure.beforeBegin { try body(pg, served) }
             }
         }
     }
@@ -197,16 +193,11 @@ final class ZoneConnections: Sendable {
     /// Follows altered tables, or reads the schema that another node has followed them to.
     private func follow(_ pg: PostgresConnection) throws {
         let tables = FollowTables(pg: pg, logger: logger)
-        try pg.execute("BEGIN; SET LOCAL lock_timeout = \(Self.followLockTimeout)")
-        do {
+        let current = try pg.transaction("BEGIN; SET LOCAL lock_timeout = \(Self.followLockTimeout)") {
             try pg.query("SELECT pg_advisory_xact_lock(\(OpenDatabase.lock))")
-            let current = try pg.scanning { try tables.run() }
-            try pg.commit()
-            schema.withLock { $0 = current }
-        } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
-            throw error
+            return try pg.scanning { try tables.run() }
         }
+        schema.withLock { $0 = current }
     }
 
     /// The maximum wait for programs that hold locks on altered tables, in milliseconds.
@@ -220,16 +211,5 @@ final class ZoneConnections: Sendable {
             { continue }
         }
         return try body()
-    }
-
-    private static func transact<Result>(_ pg: PostgresConnection, body: () throws -> Result) throws -> Result {
-        do {
-            let result = try body()
-            if pg.isInTransaction { try pg.rollback() }
-            return result
-        } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
-            throw error
-        }
     }
 }

@@ -21,7 +21,7 @@ struct GrowTables {
         let new = wanted.tables.filter { record.schema.byName[$0.name] == nil }
         let grown = wanted.tables.filter { !added($0).isEmpty }
         guard !new.isEmpty || !grown.isEmpty else { return [] }
-        try refuseTaken(new)
+        try pg.refuseTaken(new, in: record.namespace, fix: "Give the new table another name in the schema.")
         // Waits for running commits, and keeps new ones out while tables change.
         try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE")
         let newTables = try creation(new).tables()
@@ -46,21 +46,10 @@ struct GrowTables {
 
     private func grow(_ table: SyncedTable) throws {
         let creation = creation([table])
-        let checks = CheckText.expressions(in: record.schema.byName[table.name]?.sql ?? "").count
+        let checks = StatementTokens(record.schema.byName[table.name]?.sql ?? "").checks.count
         for stored in try creation.tables() {
             let statements = try creation.additions(of: added(table), to: stored, checks: checks)
             for statement in statements { try pg.execute(statement) }
-        }
-    }
-
-    private func refuseTaken(_ tables: [SyncedTable]) throws {
-        for table in tables {
-            let name = "\(SQLText.name(record.namespace)).\(SQLText.name(table.name))"
-            guard try pg.text("SELECT to_regclass($1)", [name]) != nil else { continue }
-            throw TidemarkError(
-                .unusableFile,
-                "The database already has a table \(record.namespace).\(table.name), which is not synced.",
-                fix: "Give the new table another name in the schema.", place: .init(table: table.name))
         }
     }
 
@@ -119,8 +108,8 @@ struct GrowTables {
         if references != Set(servedTable.references) {
             problems.append("\(servedTable.name) has other references in the database")
         }
-        let checks = CheckText.expressions(in: servedTable.sql)
-        if !added(declared).isEmpty, !CheckText.expressions(in: declared.sql).starts(with: checks) {
+        let checks = StatementTokens(servedTable.sql).checks
+        if !added(declared).isEmpty, !StatementTokens(declared.sql).checks.starts(with: checks) {
             problems.append("\(servedTable.name) has other CHECK constraints in the database, or new ones between them")
         }
         return problems

@@ -108,10 +108,7 @@ struct TableReader {
     /// Translates the errors that a question can cause.
     func bounded<Result>(_ dialect: PostgresDialect, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let failure as PostgresFailure where failure.state == "57014" {
-            throw TidemarkError(
-                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask the operator for an index: \(dialect.indexSQL)", place: .init(table: dialect.table.table.name)
-            )
+            throw TidemarkError.queryTooCostly(dialect.table.table, index: dialect.indexSQL)
         } catch let failure as PostgresFailure where failure.state.hasPrefix("22") {
             throw TidemarkError(
                 dialect.query.keys == nil ? .invalidValue : .invalidKey,

@@ -70,9 +70,7 @@ extension ZoneConnections {
         -> Answer?
     {
         try await reading { pg, served in
-            let answer = Result { try Self.answer(question, for: access, served: served, on: pg) }
-            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
-            return try answer.get()
+            try pg.endingTransaction { try Self.answer(question, for: access, served: served, on: pg) }
         }
     }
 
@@ -86,9 +84,7 @@ extension ZoneConnections {
         { return nil } catch let
             failure as PostgresFailure where failure.state == "57014"
         {
-            throw TidemarkError(
-                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask for less at once.")
+            throw TidemarkError.queryTooCostly()
         }
     }
 }

@@ -23,136 +23,7 @@
 /// | `tidemark.outside` | a transaction of another program or zone with captured rows |
 enum Bookkeeping {
     /// The version of these tables, and of the functions and triggers beside them.
-    static let layout = 5
-
-    /// Migrates layout 3 to 4; nodes of the older version can run beside it.
-    static let migrationFromLayout3 = """
-        ALTER TABLE tidemark.verdict ADD COLUMN IF NOT EXISTS as_sent boolean NOT NULL DEFAULT false;
-        \(pieces)
-        UPDATE tidemark.served SET layout = 4 WHERE layout = 3;
-        """
-
-    /// Migrates layout 4 to 5, beside new trigger functions; older nodes can run beside it.
-    ///
-    /// Layout 4 never absorbed rows that one zone's change set captured in another zone. Their time is
-    /// unknown, so these zones start new histories.
-    static let migrationFromLayout4 = """
-        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
-        WITH orphan AS (
-            DELETE FROM tidemark.capture AS captured
-            WHERE NOT EXISTS (
-                SELECT 1
-                FROM tidemark.outside AS outside
-                WHERE outside.zone = captured.zone AND outside.xid = captured.xid)
-            RETURNING zone
-        ), ended AS (
-            INSERT INTO tidemark.lineage
-            SELECT zone, epoch, revision
-            FROM tidemark.zone
-            WHERE zone IN (SELECT zone FROM orphan)
-            ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
-        ), discarded AS (
-            DELETE FROM tidemark.fingerprint WHERE zone IN (SELECT zone FROM orphan)
-        )
-        UPDATE tidemark.zone
-        SET epoch = gen_random_uuid()::text
-        WHERE zone IN (SELECT zone FROM orphan);
-        UPDATE tidemark.served SET layout = \(layout) WHERE layout = 4;
-        """
-
-    /// Whether ``columnsMigration`` is due.
-    static let lacksColumns = """
-        SELECT count(*) < 2
-        FROM pg_attribute
-        WHERE attrelid = 'tidemark.served'::regclass AND attname IN ('has_identities', 'device_types')
-        """
-
-    /// Migrates layout 5 from before lent ids and device types; older nodes can run beside it.
-    ///
-    /// Its locks could deadlock with working nodes, so it runs once, and waits for their commits first.
-    static let columnsMigration = """
-        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
-        ALTER TABLE tidemark.served
-            ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false,
-            ADD COLUMN IF NOT EXISTS device_types text NOT NULL DEFAULT 'standard';
-        CREATE SEQUENCE IF NOT EXISTS tidemark.lent;
-        \(JSONFunctions.deviceTypes)
-        """
-
-    /// Whether ``usersMigration`` is due.
-    static let lacksUsers = """
-        SELECT count(*) < 2
-        FROM pg_attribute
-        WHERE attrelid IN ('tidemark.lap'::regclass, 'tidemark.revision'::regclass) AND attname = 'user_id'
-        """
-
-    /// Migrates layout 5 from before users; older nodes can run beside it, and record no users.
-    static let usersMigration = """
-        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
-        ALTER TABLE tidemark.lap ADD COLUMN IF NOT EXISTS user_id text;
-        ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS user_id text;
-        """
-
-    /// Whether ``historyMigration`` is due.
-    static let lacksHistory = """
-        SELECT count(*) < 2 OR to_regclass('tidemark.contact') IS NULL
-            OR to_regclass('tidemark.refused') IS NULL
-        FROM pg_attribute
-        WHERE attrelid IN ('tidemark.revision'::regclass, 'tidemark.log'::regclass)
-            AND attname IN ('committed', 'absorbed')
-        """
-
-    /// Migrates layout 5 from before commit times, contacts and merged changes, which older nodes do not record.
-    static let historyMigration = """
-        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
-        ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;
-        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS absorbed bigint;
-        \(contacts)
-        """
-
-    /// Whether ``replacedMigration`` is due.
-    static let lacksReplaced = """
-        SELECT count(*) = 0 FROM pg_attribute WHERE attrelid = 'tidemark.log'::regclass AND attname = 'replaced'
-        """
-
-    /// Migrates layout 5 from before replaced values; the caller then fills them in.
-    ///
-    /// Older nodes can run beside it, which keep in `unlogged` the values that no earlier entry had.
-    static let replacedMigration = """
-        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
-        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS unlogged text, ADD COLUMN replaced text;
-        UPDATE tidemark.log SET replaced = unlogged WHERE unlogged IS NOT NULL;
-        """
-
-    private static let contacts = """
-        CREATE TABLE IF NOT EXISTS tidemark.refused (
-            zone text COLLATE "C",
-            number bigint,
-            id text NOT NULL,
-            decided bigint NOT NULL,
-            base bigint NOT NULL,
-            sent text,
-            PRIMARY KEY (zone, number)
-        );
-        CREATE TABLE IF NOT EXISTS tidemark.contact (
-            zone text COLLATE "C",
-            device text COLLATE "C",
-            name text,
-            user_id text,
-            first bigint NOT NULL,
-            last bigint NOT NULL,
-            revision bigint,
-            PRIMARY KEY (zone, device)
-        );
-        """
-
-    /// Rows exist only within their transaction, so the table needs no crash recovery.
-    private static let pieces = """
-        CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
-            zone text COLLATE "C", revision bigint, number int, text text NOT NULL,
-            PRIMARY KEY (zone, revision, number)
-        );
-        """
+    static let layout = 6
 
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark.served (
@@ -164,7 +35,6 @@ enum Bookkeeping {
             version bigint NOT NULL,
             catalogue text NOT NULL,
             excluded text NOT NULL,
-            has_identities boolean NOT NULL DEFAULT true,
             device_types text NOT NULL DEFAULT 'standard'
         );
         CREATE TABLE IF NOT EXISTS tidemark.unseen (tbl text COLLATE "C" NOT NULL);
@@ -224,13 +94,35 @@ enum Bookkeeping {
             as_sent boolean NOT NULL DEFAULT false,
             PRIMARY KEY (zone, id)
         );
-        \(pieces)
+        -- Rows exist only within their transaction, so the table needs no crash recovery.
+        CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
+            zone text COLLATE "C", revision bigint, number int, text text NOT NULL,
+            PRIMARY KEY (zone, revision, number)
+        );
         CREATE INDEX IF NOT EXISTS verdict_revision ON tidemark.verdict (zone, revision);
         CREATE TABLE IF NOT EXISTS tidemark.lap (
             zone text COLLATE "C", device text COLLATE "C", lap text NOT NULL, revision bigint NOT NULL,
             user_id text, PRIMARY KEY (zone, device)
         );
-        \(contacts)
+        CREATE TABLE IF NOT EXISTS tidemark.refused (
+            zone text COLLATE "C",
+            number bigint,
+            id text NOT NULL,
+            decided bigint NOT NULL,
+            base bigint NOT NULL,
+            sent text,
+            PRIMARY KEY (zone, number)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.contact (
+            zone text COLLATE "C",
+            device text COLLATE "C",
+            name text,
+            user_id text,
+            first bigint NOT NULL,
+            last bigint NOT NULL,
+            revision bigint,
+            PRIMARY KEY (zone, device)
+        );
         CREATE TABLE IF NOT EXISTS tidemark.idmap (
             zone text COLLATE "C", device text COLLATE "C", tbl text COLLATE "C", temporary bigint,
             permanent bigint NOT NULL, PRIMARY KEY (zone, device, tbl, temporary)

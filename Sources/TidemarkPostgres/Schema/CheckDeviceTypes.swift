@@ -2,23 +2,6 @@ import TidemarkCore
 
 /// Checks the types of devices when a database is opened.
 extension OpenDatabase {
-    /// Discards the fingerprints of an earlier version that had another form of a value.
-    ///
-    /// A program may have given a column that devices declare as DATETIME a type such as `timestamptz`.
-    /// The next request computes the fingerprint again, and devices repair the rows.
-    func discardFingerprints(of served: PostgresSchema) throws {
-        let forms: [PostgresType] = [.number, .microseconds, .hexadecimal, .moment, .longMoment, .address]
-        let hasForms = served.tables.values.contains { table in
-            table.table.columns.contains { forms.contains(table.kind($0.name)) }
-        }
-        if hasForms { try pg.execute("DELETE FROM tidemark.fingerprint") }
-    }
-
-    func checkDeviceTypes() throws {
-        guard let record = try ServedRecord.load(pg) else { return }
-        try checkDeviceTypes(of: record)
-    }
-
     /// Refuses device types that differ from those of the tables, or name no column.
     func checkDeviceTypes(of record: ServedRecord) throws {
         guard let types = options.deviceTypes else { return }

@@ -129,7 +129,7 @@ struct CreateTables {
     }
 
     private func checks(_ table: PostgresTable) -> [String] {
-        CheckText.expressions(in: table.table.sql).enumerated().map { number, expression in
+        StatementTokens(table.table.sql).checks.enumerated().map { number, expression in
             "ALTER TABLE \(table.name) ADD CONSTRAINT \(CheckText.constraint(number)) CHECK (\(expression))"
         }
     }
@@ -198,7 +198,7 @@ struct CreateTables {
     }
 }
 
-/// Extracts the CHECK constraints of a `CREATE TABLE`, because SQLite does not list them.
+/// The names of CHECK constraints, by which PostgreSQL tells which one failed.
 enum CheckText {
     private static let prefix = "tidemark_check_"
 
@@ -208,66 +208,7 @@ enum CheckText {
     /// Returns the expression of a constraint named by ``constraint(_:)``, as SQLite's errors do.
     static func label(of constraint: String, in sql: String) -> String? {
         guard constraint.hasPrefix(prefix), let number = Int(constraint.dropFirst(prefix.count)) else { return nil }
-        let expressions = expressions(in: sql)
+        let expressions = StatementTokens(sql).checks
         return expressions.indices.contains(number) ? expressions[number] : nil
-    }
-
-    /// Returns the expressions, without the parentheses around them.
-    static func expressions(in sql: String) -> [String] {
-        var expressions: [String] = []
-        let bytes = Array(sql.utf8)
-        var index = 0
-        while index < bytes.count {
-            if let end = quotedEnd(bytes, at: index) {
-                index = end
-            } else if isCheck(bytes, at: index) {
-                let start = bytes[index...].firstIndex(of: UInt8(ascii: "(")) ?? bytes.count
-                let end = groupEnd(bytes, at: start)
-                expressions.append(String(decoding: bytes[(start + 1)..<(end - 1)], as: UTF8.self))
-                index = end
-            } else {
-                index += 1
-            }
-        }
-        return expressions
-    }
-
-    /// Finds the end of a quoted name, string or comment that begins at `start`.
-    private static func quotedEnd(_ bytes: [UInt8], at start: Int) -> Int? {
-        let ends: [UInt8: UInt8] = [
-            UInt8(ascii: "'"): UInt8(ascii: "'"), UInt8(ascii: "\""): UInt8(ascii: "\""),
-            UInt8(ascii: "`"): UInt8(ascii: "`"), UInt8(ascii: "["): UInt8(ascii: "]"),
-        ]
-        if bytes[start...].starts(with: "--".utf8) {
-            return bytes[start...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
-        }
-        guard let end = ends[bytes[start]] else { return nil }
-        return bytes[(start + 1)...].firstIndex(of: end).map { $0 + 1 } ?? bytes.count
-    }
-
-    private static func isCheck(_ bytes: [UInt8], at index: Int) -> Bool {
-        func isWord(_ at: Int) -> Bool {
-            guard bytes.indices.contains(at) else { return false }
-            let scalar = Unicode.Scalar(bytes[at])
-            return scalar.properties.isAlphabetic || scalar == "_" || bytes[at] >= 0x80
-        }
-        return bytes.count >= index + 5 && !isWord(index - 1) && !isWord(index + 5)
-            && String(decoding: bytes[index..<(index + 5)], as: UTF8.self).uppercased() == "CHECK"
-    }
-
-    private static func groupEnd(_ bytes: [UInt8], at start: Int) -> Int {
-        var depth = 0
-        var index = start
-        while index < bytes.count {
-            if let end = quotedEnd(bytes, at: index) {
-                index = end
-                continue
-            }
-            if bytes[index] == UInt8(ascii: "(") { depth += 1 }
-            if bytes[index] == UInt8(ascii: ")") { depth -= 1 }
-            index += 1
-            if depth == 0 { return index }
-        }
-        return index
     }
 }

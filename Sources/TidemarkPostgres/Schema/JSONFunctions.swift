@@ -75,11 +75,7 @@ enum JSONFunctions {
             SELECT coalesce('{"$blob":"' || translate(encode(value, 'base64'), E'\\n', '') || '"}', 'null')
         $$;
 
-        \(deviceTypes)
-        """
-
-    /// The functions for the forms of values on devices.
-    static let deviceTypes = """
+        -- The functions for the forms of values on devices.
         CREATE OR REPLACE FUNCTION tidemark.number(value numeric) RETURNS text
         LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
         BEGIN

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Logging
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
@@ -26,15 +27,7 @@ struct OpenDatabase {
                 .unusableFile, "The database is PostgreSQL \(version / 10_000); 15 or newer is needed.",
                 fix: "Serve a newer one.")
         }
-        try pg.execute("BEGIN")
-        do {
-            let result = try pg.scanning { try prepare() }
-            try pg.execute("COMMIT")
-            return result
-        } catch {
-            if pg.isUsable { try pg.execute("ROLLBACK") }
-            throw error
-        }
+        return try pg.transaction { try pg.scanning { try prepare() } }
     }
 
     private func prepare() throws -> Opened {
@@ -45,29 +38,13 @@ struct OpenDatabase {
         try pg.execute("SET LOCAL lock_timeout = '\(lockTimeout)'")
         // Existing bookkeeping is not created again, because its locks could deadlock with working nodes.
         let hasBookkeeping = try pg.text("SELECT to_regclass('tidemark.served')") != nil
-        if hasBookkeeping, try pg.integer("SELECT layout FROM tidemark.served") == 3 {
-            try pg.execute(Bookkeeping.migrationFromLayout3)
-        }
-        let hasLayout4 = try hasBookkeeping && pg.integer("SELECT layout FROM tidemark.served") == 4
-        if hasLayout4 { try pg.execute(Bookkeeping.migrationFromLayout4) }
-        let lacksColumns = try hasBookkeeping && pg.query(Bookkeeping.lacksColumns)[0].isTrue(0)
-        if lacksColumns { try pg.execute(Bookkeeping.columnsMigration) }
-        let lacksUsers = try hasBookkeeping && pg.query(Bookkeeping.lacksUsers)[0].isTrue(0)
-        if lacksUsers { try pg.execute(Bookkeeping.usersMigration) }
-        let lacksHistory = try hasBookkeeping && pg.query(Bookkeeping.lacksHistory)[0].isTrue(0)
-        if lacksHistory { try pg.execute(Bookkeeping.historyMigration) }
-        if try hasBookkeeping && pg.query(Bookkeeping.lacksReplaced)[0].isTrue(0) { try fillReplacedValues() }
-        let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
-        let isEarlier = try isServed && addIdentities()
-        if isServed { try checkDeviceTypes() }
+        let record = try hasBookkeeping ? ServedRecord.load(pg) : nil
+        if let record { try checkDeviceTypes(of: record) }
+        let isServed = record != nil
         let first = try isServed ? follow() : create()
         let additions = try isServed ? grow(first) : []
         let current = try additions.isEmpty ? first : follow()
         let (served, policyChanges) = try changePolicies(of: current)
-        if hasLayout4 || isEarlier || lacksColumns {
-            for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
-        }
-        if lacksColumns { try discardFingerprints(of: served) }
         for zone in options.zones { try add(zone, served) }
         try requireLatest()
         if options.isRestored { try renewEpochs() }
@@ -75,13 +52,17 @@ struct OpenDatabase {
         return Opened(served: served, additions: additions, policyChanges: policyChanges)
     }
 
-    /// Fills the replaced values into the log of every zone.
-    private func fillReplacedValues() throws {
-        try pg.execute(Bookkeeping.replacedMigration)
-        for zone in try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone").map({ $0.text(0) }) {
-            try ZoneConnection(pg, zone: zone).fillReplacedValues()
-        }
-        try pg.flush()
+    /// Refuses a role whose search path includes the bookkeeping: a program's `SELECT * FROM log` would read it.
+    ///
+    /// A database that is already served like this continues, with a warning in the log.
+    private func checkSearchPath(isNew: Bool) throws {
+        guard try pg.query("SELECT 'tidemark' = ANY (current_schemas(false))")[0].isTrue(0) else { return }
+        let role = try pg.text("SELECT quote_ident(current_user)") ?? "tidemark"
+        let reason = "The search path of the role \(role) includes the schema tidemark."
+        let cure =
+            "Use a role of another name, or ALTER ROLE \(role) SET search_path = \(SQLText.name(options.namespace))."
+        guard isNew else { return options.logger.warning("\(reason)", metadata: ["cure": "\(cure)"]) }
+        throw TidemarkError(.unusableFile, reason, fix: cure)
     }
 
     /// Changes the conflict policies that the operator names; other nodes read the record as after an altered table.
@@ -195,7 +176,9 @@ struct OpenDatabase {
             let creation = CreateTables(
                 db: db, schema: schema, namespace: options.namespace, zoneColumn: Self.zoneColumn(schema))
             let tables = try creation.tables()
-            try refuseTaken(tables)
+            try pg.refuseTaken(
+                schema.tables, in: options.namespace,
+                fix: "Serve the existing tables with --adopt, or use an empty database.")
             for statement in try creation.statements(tables) { try pg.execute(statement) }
             try ImportRows(pg: pg, db: db, tables: tables).run()
             return record(schema, zoneColumn: Self.zoneColumn(schema))
@@ -230,15 +213,6 @@ struct OpenDatabase {
     private static func zoneColumn(_ schema: SyncSchema) -> String {
         let isTaken = schema.tables.contains { $0.columns.contains { $0.name == "zone" } }
         return isTaken ? "tidemark_zone" : "zone"
-    }
-
-    private func refuseTaken(_ tables: [PostgresTable]) throws {
-        for table in tables where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
-            throw TidemarkError(
-                .unusableFile, "The database already has a table \(options.namespace).\(table.table.name).",
-                fix: "Serve the existing tables with --adopt, or use an empty database.",
-                place: .init(table: table.table.name))
-        }
     }
 
     /// Reads the operator's schema, if there is one.
@@ -325,4 +299,17 @@ struct OpenDatabase {
     static let nothingToServe = TidemarkError(
         .invalidArgument, "The database is not served yet, and no tables were named.",
         fix: "Name an SQLite file or --schema FILE.sql to create tables, or use --adopt for existing tables.")
+}
+
+extension PostgresConnection {
+    /// Refuses tables that the database already has, so that no row of another program comes among synced ones.
+    func refuseTaken(_ tables: [SyncedTable], in namespace: String, fix: String) throws {
+        for table in tables {
+            let name = "\(SQLText.name(namespace)).\(SQLText.name(table.name))"
+            guard try text("SELECT to_regclass($1)", [name]) != nil else { continue }
+            throw TidemarkError(
+                .unusableFile, "The database already has a table \(namespace).\(table.name), which is not synced.",
+                fix: fix, place: .init(table: table.name))
+        }
+    }
 }

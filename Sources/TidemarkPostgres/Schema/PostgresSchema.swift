@@ -3,7 +3,7 @@ import TidemarkEngine
 import TidemarkSQL
 
 /// The served tables, both as devices declare them and as PostgreSQL has them.
-struct PostgresSchema: Hashable, Sendable {
+struct PostgresSchema: Sendable {
     let schema: SyncSchema
     let tables: [String: PostgresTable]
     /// The schema in wire format, JSON.
@@ -15,7 +15,7 @@ struct PostgresSchema: Hashable, Sendable {
     var namespace = ""
     /// Whether tables have triggers of the app, which may write any rows.
     var hasTriggers = false
-    private let tableWays: Ways
+    private let tableWays: [TableWays]
 
     init(_ schema: SyncSchema, _ tables: [PostgresTable]) throws {
         self.schema = schema
@@ -23,22 +23,11 @@ struct PostgresSchema: Hashable, Sendable {
         text = try SchemaText.encode(schema)
         hash = ContentHash.of(text)
         let served = self.tables
-        tableWays = Ways(tables: schema.tables.map { served[$0.name]?.ways ?? TableWays { _ in true } })
+        tableWays = schema.tables.map { served[$0.name]?.ways ?? TableWays { _ in true } }
     }
 
     /// What a commit must know of the tables.
-    var ways: ZoneWays {
-        ZoneWays(schema: schema, isLocal: false, hasFarEffects: hasTriggers, tables: tableWays.tables)
-    }
-
-    /// The tables' ways, which follow from ``tables``.
-    private struct Ways: Hashable, Sendable {
-        let tables: [TableWays]
-
-        static func == (one: Self, other: Self) -> Bool { true }
-
-        func hash(into hasher: inout Hasher) {}
-    }
+    var ways: ZoneWays { ZoneWays(schema: schema, isLocal: false, hasFarEffects: hasTriggers, tables: tableWays) }
 
     /// Reads served tables from the catalogue at a `position` that the caller read first, to notice later alterations.
     init(_ record: ServedRecord, at position: CataloguePosition, _ pg: PostgresConnection) throws {

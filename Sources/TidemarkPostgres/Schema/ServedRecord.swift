@@ -24,8 +24,9 @@ struct ServedRecord {
         guard let layout = try pg.integer("SELECT layout FROM tidemark.served") else { return nil }
         guard layout == Int64(Bookkeeping.layout) else {
             throw TidemarkError(
-                .unusableFile, "The database has the bookkeeping of another version of Tidemark.",
-                fix: "Serve it with that version.")
+                .unusableFile, "The database has the bookkeeping of another version of Tidemark (layout \(layout)).",
+                fix: "Serve it with that version, or adopt the app's own tables in a database without that bookkeeping."
+            )
         }
         let row = try pg.query(
             """
@@ -69,7 +70,7 @@ struct CatalogueTable: Hashable, Codable {
         let number: Int64
         /// The type, as PostgreSQL spells it.
         let type: String
-        /// The labels of its enums, by numbers that a rename keeps; nil without enums, or in an earlier record.
+        /// The labels of its enums, by numbers that a rename keeps; nil without enums.
         let labels: [String: String]?
     }
 

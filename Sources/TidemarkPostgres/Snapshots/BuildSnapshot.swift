@@ -33,28 +33,9 @@ struct BuildSnapshot {
 
     private func copy(to plain: String) throws -> SnapshotFormat.Header? {
         removeIfThere(plain)
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = false
-        configuration.prepareDatabase { db in
-            // A crash discards this file, so it needs no journal.
-            try db.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        return try pg.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") {
+            try SnapshotFormat.make(at: plain, prepare: EngineConnection.addFunctions, fill: fill)
         }
-        let file = try DatabaseQueue(path: plain, configuration: configuration)
-        try pg.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        let header = Result {
-            try file.writeWithoutTransaction { db in
-                try EngineConnection.addFunctions(to: db)
-                var header: SnapshotFormat.Header?
-                try db.inTransaction(.deferred) {
-                    header = try fill(db)
-                    return .commit
-                }
-                return header
-            }
-        }
-        if pg.isUsable { try pg.execute("ROLLBACK") }
-        try file.close()
-        return try header.get()
     }
 
     private func fill(_ db: Database) throws -> SnapshotFormat.Header? {

@@ -44,8 +44,7 @@ extension ZoneConnections {
         let tables = served.schema.tables.reversed().compactMap { served.tables[$0.name] }
         try await throwingClientErrors {
             try await onLivingConnection { pg in
-                try pg.execute("BEGIN")
-                do {
+                try pg.transaction {
                     // Triggers capture no rows of a zone that does not exist.
                     try pg.query("DELETE FROM tidemark.zone WHERE zone = $1", [name])
                     try pg.execute("SET CONSTRAINTS ALL DEFERRED")
@@ -55,10 +54,6 @@ extension ZoneConnections {
                     for table in Self.bookkeeping {
                         try pg.query("DELETE FROM tidemark.\(table) WHERE zone = $1", [name])
                     }
-                    try pg.commit()
-                } catch {
-                    if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
-                    throw error
                 }
             }
         }

@@ -36,6 +36,32 @@ package enum SnapshotFormat {
         }
     }
 
+    /// Makes a snapshot file at a path, where no file may be; `fill` writes header and rows, or returns nil for none.
+    ///
+    /// After a crash the next attempt builds another file, so this one needs no journal.
+    package static func make(
+        at path: String, prepare: (Database) throws -> Void, fill: (Database) throws -> Header?
+    ) throws -> Header? {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF") }
+        let file = try DatabaseQueue(path: path, configuration: configuration)
+        let header = Result {
+            try file.writeWithoutTransaction { db in
+                try prepare(db)
+                var header: Header?
+                try db.inTransaction(.deferred) {
+                    header = try fill(db)
+                    return .commit
+                }
+                return header
+            }
+        }
+        try file.close()
+        return try header.get()
+    }
+
     /// Writes the header into a new snapshot file, the main database of the connection.
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(

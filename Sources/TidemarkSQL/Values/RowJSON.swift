@@ -18,9 +18,14 @@ package enum RowJSON {
     package static func object(
         _ columns: [String], prefix: String = "", side: String = "", names: [String: String] = [:]
     ) -> String {
-        call("tidemark_members", columns, size: 60) {
-            "\(member($0)), \(prefix)\(SQLText.name(side + (names[$0] ?? $0)))"
+        let chunks = stride(from: 0, to: columns.count, by: 60).map { start in
+            let members = columns[start..<min(start + 60, columns.count)].map { column in
+                let name = SQLText.literal(WireName.member(column: column))
+                return "\(name), \(prefix)\(SQLText.name(side + (names[column] ?? column)))"
+            }
+            return "tidemark_members(\(members.joined(separator: ", ")))"
         }
+        return "tidemark_object(\(chunks.joined(separator: ", ")))"
     }
 
     /// Returns SQL that selects the record with a key as a JSON object of its columns except the key.
@@ -41,18 +46,6 @@ package enum RowJSON {
     package static func hashedColumns(_ table: SyncedTable) -> [String] {
         let order = { (column: String) in JSONText.quote(WireName.member(column: column)).utf8.dropFirst().dropLast() }
         return table.valueColumns.map(\.name).sorted { order($0).lexicographicallyPrecedes(order($1)) }
-    }
-
-    private static func member(_ column: String) -> String { SQLText.literal(WireName.member(column: column)) }
-
-    private static func call(_ function: String, _ columns: [String], size: Int, arguments: (String) -> String)
-        -> String
-    {
-        let chunks = stride(from: 0, to: columns.count, by: size).map { start in
-            let part = columns[start..<min(start + size, columns.count)]
-            return "\(function)(\(part.map(arguments).joined(separator: ", ")))"
-        }
-        return "tidemark_object(\(chunks.joined(separator: ", ")))"
     }
 }
 

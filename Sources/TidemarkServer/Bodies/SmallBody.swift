@@ -32,6 +32,13 @@ struct SmallBody: Sendable {
         return try await JSONAnswer.response(Array(try encoder.encode(content)), status: status, to: request.headers)
     }
 
+    /// Returns an answer in words, which no cache stores.
+    static func words(_ text: String, type: String = "text/plain; charset=utf-8") -> Response {
+        Response(
+            status: .ok, headers: [.contentType: type, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+    }
+
     /// The answer to a change without content.
     static var done: Response { Response(status: .noContent, headers: [.cacheControl: "no-store"]) }
 }

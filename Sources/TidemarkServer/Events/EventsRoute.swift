@@ -31,7 +31,7 @@ struct EventsRoute {
     {
         let zone = access.zone
         let lastRevision = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
-        let device = DeviceQuery.device(in: request)
+        let device = request.device
         if let device { try await checkOwner(of: device, access) }
         // Listen before the read, so that no commit in between is missed.
         let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: device)

@@ -11,7 +11,7 @@ internal import TidemarkEngine
 /// one connection, and asks only where something is new.
 struct UserEventsRoute: Sendable {
     let registry: ZoneRegistry
-    let accounts: any AccountReader
+    let members: MemberGate
     let service: any SyncService
     /// Tells whether the sender's rights may have changed.
     let watch: AccessWatch
@@ -60,7 +60,7 @@ struct UserEventsRoute: Sendable {
         case .stays: break
         case .ends: return try end(listener)
         case .decidesAgain(let moment):
-            guard try await accounts.isSignedIn(stream.user.id, token: stream.token) else { return try end(listener) }
+            guard try await members.isSignedIn(stream.user.id, token: stream.token) else { return try end(listener) }
             let roles = try await roles(of: stream.user)
             stream.rights.admit(at: moment)
             guard roles == stream.roles else {

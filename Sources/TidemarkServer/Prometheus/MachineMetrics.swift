@@ -24,7 +24,7 @@ public struct MachineMetrics: Sendable {
     @Sendable public func text() -> String {
         set(.startTime, Double(started) / 1_000)
         // Not every system tells it.
-        if let bytes = ProcessStatus.own.residentBytes { set(.residentMemory, Double(bytes)) }
+        if let bytes = Self.residentBytes { set(.residentMemory, bytes) }
         if let first = files.first {
             let sizes = files.flatMap(Self.sizes)
             set(.dataSize, sizes.map(\.bytes).reduce(0, +))
@@ -36,6 +36,13 @@ public struct MachineMetrics: Sendable {
             if let size = disk?[.systemSize] as? NSNumber { set(.diskSize, size.doubleValue) }
         }
         return registry.text()
+    }
+
+    /// The memory of the process, as Linux tells it; nil elsewhere.
+    private static var residentBytes: Double? {
+        let status = FileManager.default.contents(atPath: "/proc/self/status") ?? Data()
+        let line = String(decoding: status, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        return line?.split(separator: " ").dropFirst().first.flatMap { Double($0) }.map { $0 * 1_024 }
     }
 
     private func set(_ definition: MetricDefinition, _ value: Double) {

@@ -33,7 +33,7 @@ struct ChangesRoute: Sendable {
             access,
             ZoneQuestion { reader in
                 let query = try FeedQuery(items, schema: reader.schema)
-                let start = try FeedStart(reader).position(since: since ?? query.since)
+                let start = try reader.feedPosition(since: since ?? query.since)
                 return try ReadChanges(query, reader).page(after: start)
             }
         )

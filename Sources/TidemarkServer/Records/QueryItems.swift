@@ -12,6 +12,12 @@ extension Request {
         return nil
     }
 
+    /// The device that the query names as `?device=NAME`; nil if the query has anything else.
+    var device: String? {
+        guard uri.query?.contains("&") == false, let device = query("device"), !device.isEmpty else { return nil }
+        return device
+    }
+
     /// The names and values of the query, in order, decoded as forms are; throws `invalidFilter` for any other part.
     var queryItems: [ListQuery.Item] { get throws(TidemarkError) { try QueryItems.read(uri.query ?? "") } }
 }

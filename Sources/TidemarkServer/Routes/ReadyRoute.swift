@@ -26,9 +26,7 @@ struct ReadyRoute {
             context.logger.error("the store does not answer", metadata: ["error": "\(error)"])
             throw notReady("The store does not answer.", fix: "The server's log says more under request \(context.id).")
         }
-        return Response(
-            status: .ok, headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: await text(for: request, context))))
+        return SmallBody.words(await text(for: request, context))
     }
 
     private func text(for request: Request, _ context: ServerRequestContext) async -> String {

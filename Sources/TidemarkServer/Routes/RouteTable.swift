@@ -55,9 +55,10 @@ struct RouteTable {
 
     /// The routes by which an owner forgets a device; with users, the path without a zone is for one's own devices.
     private var forgetRoutes: [Route] {
-        let forget = Route.Answer.members(.owner, ReportRoutes(service: service, memory: memory).forget)
+        let reports = ReportRoutes(service: service, bodyReader: bodyReader, memory: memory)
+        let forget = Route.Answer.members(.owner, reports.forget)
         let inZone = Route(.delete, "\(Self.zonePrefix){zone}/devices/{device}", for: forget)
-        return gate is any AccountReader ? [inZone] : [inZone, Route(.delete, "/devices/{device}", for: forget)]
+        return gate is MemberGate ? [inZone] : [inZone, Route(.delete, "/devices/{device}", for: forget)]
     }
 
     /// The routes about a zone; readers send `POST /sync`, too, to pull, and the engine refuses their change sets.
@@ -67,20 +68,18 @@ struct RouteTable {
             service: service, bodyReader: bodyReader, memory: memory, compressedAnswers: compressedAnswers)
         let events = EventsRoute(service: service, watch: accessWatch)
         let snapshot = SnapshotRoute(service: service, firstSnapshots: firstSnapshots)
-        let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
-        let digest = DigestRoute(service: service, memory: memory)
         let records = RecordsRoute(service: service, memory: memory)
         let changes = ChangesRoute(service: service, memory: memory, watch: accessWatch)
-        let reports = ReportRoutes(service: service, memory: memory)
-        let compare = CompareRoute(service: service, bodyReader: bodyReader, memory: memory)
+        let reports = ReportRoutes(
+            service: service, bodyReader: bodyReader, memory: memory, compressedAnswers: compressedAnswers)
         return [
             Route(.get, "/sync", for: .members(.reader, sync.news)),
             Route(.post, "/sync", for: .members(.reader, sync.answer { .sync($0) })),
             Route(.post, "/fingerprints", for: .members(.reader, sync.answer { .fingerprints($0) })),
             Route(.get, "/events", for: .members(.reader, events.answer)),
             Route(.get, "/snapshot", for: .members(.reader, snapshot.answer)),
-            Route(.get, "/schema", for: .members(.reader, schema.answer)),
-            Route(.get, "/digest", for: .members(.reader, digest.answer)),
+            Route(.get, "/schema", for: .members(.reader, reports.schema)),
+            Route(.get, "/digest", for: .members(.reader, reports.digest)),
             Route(.get, "/changes", for: .members(.reader, changes.answer)),
             Route(.get, "/revisions", for: .members(.reader, reports.revisions)),
             Route(.get, "/revisions/{revision}", for: .members(.reader, reports.revision)),
@@ -90,7 +89,7 @@ struct RouteTable {
             Route(.get, "/tables/{table}", for: .members(.reader, records.page)),
             Route(.get, "/tables/{table}/{key}", for: .members(.reader, records.record)),
             Route(.get, "/tables/{table}/{key}/history", for: .members(.reader, reports.history)),
-            Route(.post, "/compare/{table}", for: .members(.reader, compare.answer)),
+            Route(.post, "/compare/{table}", for: .members(.reader, reports.compare)),
         ]
     }
 
@@ -124,20 +123,30 @@ struct RouteTable {
     }
 
     private var userRoutes: [Route] {
-        guard let accounts = gate as? any AccountReader else { return [] }
-        return [
-            Route(.get, "/me", for: .users(AccountRoute(accounts: accounts).answer)),
-            Route(.delete, "/devices/{device}", for: .users(DevicesRoute(accounts: accounts, service: service).forget)),
-        ]
-            + ((gate as? any ZoneRegistrar)?.registry.map { sharingRoutes($0, accounts) } ?? [])
+        guard let gate = gate as? MemberGate else { return [] }
+        let account = Route(
+            .get, "/me",
+            for: .users { request, _, user in
+                try await SmallBody.answer(try await gate.account(of: user.id), to: request)
+            })
+        let forget = Route(
+            .delete, "/devices/{device}",
+            for: .users { [service] _, context, user in
+                let device = try context.name("device")
+                // The tokens end first, so that a server that is killed between the two is asked again.
+                let zones = try await gate.signOut(device: device, of: user.id)
+                try await service.forget(device: device, of: user.id, in: zones)
+                return SmallBody.done
+            })
+        return [account, forget] + (gate.registry.map { sharingRoutes($0, gate) } ?? [])
     }
 
     /// The routes of a server that makes zones while it runs.
-    private func sharingRoutes(_ registry: ZoneRegistry, _ accounts: any AccountReader) -> [Route] {
+    private func sharingRoutes(_ registry: ZoneRegistry, _ gate: MemberGate) -> [Route] {
         let body = SmallBody(durationMax: bodyReader.durationMax, memory: memory)
         let zones = ZonesRoute(registry: registry, service: service, body: body)
         let members = MembersRoute(registry: registry, body: body)
-        let events = UserEventsRoute(registry: registry, accounts: accounts, service: service, watch: accessWatch)
+        let events = UserEventsRoute(registry: registry, members: gate, service: service, watch: accessWatch)
         let zone = "\(Self.zonePrefix){zone}"
         return [
             Route(.get, "/me/events", for: .users(events.answer)),
@@ -158,9 +167,13 @@ struct RouteTable {
     private var serverRoutes: [Route] {
         let ready = ReadyRoute(service: service, admission: admission, store: storeCheck, readiness: readiness)
         return [
-            Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
+            Route(.get, "/healthz", for: .anybody { _, _ in SmallBody.words("ok\n") }),
             Route(.get, "/readyz", for: .anybody(ready.answer)),
-            Route(.get, "/metrics", for: .administrators(MetricsRoute(exposition: exposition).answer)),
+            Route(
+                .get, "/metrics",
+                for: .administrators { [exposition] _, _ in
+                    SmallBody.words(exposition(), type: PrometheusText.contentType)
+                }),
         ]
     }
 

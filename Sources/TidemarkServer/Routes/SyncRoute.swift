@@ -32,7 +32,7 @@ struct SyncRoute {
     @Sendable func news(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
-        guard let device = DeviceQuery.device(in: request),
+        guard let device = request.device,
             let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
             let news = try await service.news(access, device: device, since: tag)
         else { throw Self.fullRequestRequired }

@@ -89,17 +89,15 @@ struct ZonesRoute: Sendable {
         return SmallBody.done
     }
 
-    /// Returns a number that differs between lists with high probability: FNV-1a, 64 bits.
+    /// Returns a hash that differs between lists with high probability.
     private static func hash(of entries: [Entry]) -> String {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for entry in entries {
-            let facts = [
+        let facts = entries.map { entry in
+            [
                 entry.zone, entry.title ?? "", entry.role.rawValue, "\(entry.members ?? -1)", entry.epoch ?? "",
                 "\(entry.revision ?? -1)",
-            ]
-            for byte in facts.joined(separator: "\0").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            ].joined(separator: "\0")
         }
-        return String(hash, radix: 16)
+        return String(ContentHash.of(facts).prefix(16))
     }
 
     private static func kind(_ text: some StringProtocol) throws -> ZoneKind {

@@ -44,7 +44,7 @@ enum RestRoutes {
         let parts = request.path.split(separator: "/").map(String.init)
         guard parts.first == "tables" else {
             let query = try FeedQuery(items, schema: reader.schema)
-            let start = try FeedStart(reader).position(since: query.since)
+            let start = try reader.feedPosition(since: query.since)
             return RestAnswer(body: try ReadChanges(query, reader).page(after: start).json)
         }
         let records = ListRecords(reader)

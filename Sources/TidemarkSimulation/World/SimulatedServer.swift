@@ -70,7 +70,7 @@ final class SimulatedServer {
         try absorb()
         return try ask { reader in
             let table = try reader.schema.table(question.table)
-            var query = try ListRevisions.Query([])
+            var query = try PageQuery([])
             query.limit = 500
             return Array(try RecordHistory(of: table, reader).json(question.key, query).utf8)
         }

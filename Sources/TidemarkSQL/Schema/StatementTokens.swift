@@ -1,10 +1,10 @@
 /// The tokens of a CREATE statement: equal for statements that differ in white space, comments or quotes of names only.
-struct StatementTokens: Equatable {
+package struct StatementTokens: Equatable {
     private let texts: [String]
     private let ranges: [Range<String.Index>]
     private let sql: String
 
-    init(_ sql: String) {
+    package init(_ sql: String) {
         self.sql = sql
         var texts: [String] = []
         var ranges: [Range<String.Index>] = []
@@ -18,12 +18,12 @@ struct StatementTokens: Equatable {
         self.ranges = ranges
     }
 
-    static func == (left: Self, right: Self) -> Bool { left.texts == right.texts }
+    package static func == (left: Self, right: Self) -> Bool { left.texts == right.texts }
 
     /// Returns the definitions of columns that `ALTER TABLE ADD COLUMN` added; nil when statements differ otherwise.
     ///
     /// SQLite writes them after the last column, before the constraints of the table.
-    static func addedColumns(from old: String, to new: String) -> [String]? {
+    package static func addedColumns(from old: String, to new: String) -> [String]? {
         let old = StatementTokens(old)
         let new = StatementTokens(new)
         let head = zip(old.texts, new.texts).prefix { $0 == $1 }.count
@@ -48,25 +48,25 @@ struct StatementTokens: Equatable {
     }
 
     /// A column or a constraint of a CREATE TABLE statement; equal parts may differ in white space or quotes.
-    struct Part: Hashable {
+    package struct Part: Hashable {
         /// The name of the column; for a constraint its first word.
-        let name: String
+        package let name: String
         /// The tokens after the name.
-        let rest: [String]
-        let isColumn: Bool
+        package let rest: [String]
+        package let isColumn: Bool
         /// The definition as it stands in the statement.
-        let text: String
+        package let text: String
 
-        static func == (left: Self, right: Self) -> Bool { left.name == right.name && left.rest == right.rest }
+        package static func == (left: Self, right: Self) -> Bool { left.name == right.name && left.rest == right.rest }
 
-        func hash(into hasher: inout Hasher) {
+        package func hash(into hasher: inout Hasher) {
             hasher.combine(name)
             hasher.combine(rest)
         }
     }
 
     /// The columns and constraints of a CREATE TABLE statement.
-    var parts: [Part] {
+    package var parts: [Part] {
         guard let open = texts.firstIndex(of: "("), let close = texts.lastIndex(of: ")"), open + 1 < close else {
             return []
         }
@@ -79,10 +79,25 @@ struct StatementTokens: Equatable {
     }
 
     /// The words after the columns and constraints, such as `STRICT`.
-    var tail: String { texts.lastIndex(of: ")").map { texts[($0 + 1)...].joined(separator: " ") } ?? "" }
+    package var tail: String { texts.lastIndex(of: ")").map { texts[($0 + 1)...].joined(separator: " ") } ?? "" }
 
     /// Returns a name as the statement spells it: with its quotes, if it has any.
-    func spelling(of name: String) -> String? { texts.firstIndex(of: name).map { source($0..<$0 + 1) } }
+    package func spelling(of name: String) -> String? { texts.firstIndex(of: name).map { source($0..<$0 + 1) } }
+
+    /// The expressions of the CHECK constraints of a CREATE TABLE statement, which SQLite does not list.
+    package var checks: [String] {
+        // A name in quotes may be a word, too.
+        let words = ranges.map { sql[$0] }
+        return words.indices.dropLast().filter { words[$0].uppercased() == "CHECK" && words[$0 + 1] == "(" }.map {
+            place in
+            var depth = 0
+            let end = words[(place + 1)...].firstIndex { word in
+                depth += word == "(" ? 1 : word == ")" ? -1 : 0
+                return depth == 0
+            }
+            return source(place + 2..<(end ?? words.count))
+        }
+    }
 
     /// The words with which a constraint of a table begins.
     private static let constraintWords: Set<String> = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"]

@@ -1,27 +1,27 @@
-internal import Foundation
+import Foundation
 
 /// The system's figures of a process: its memory and its processor time, on Linux.
-package struct ProcessStatus: Sendable {
+struct ProcessStatus: Sendable {
     private let folder: String
-    package static let own = ProcessStatus(folder: "/proc/self")
+    static let own = ProcessStatus(folder: "/proc/self")
 
-    package init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
+    init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
     private init(folder: String) { self.folder = folder }
 
     /// The present memory, in bytes; nil where the system does not tell it, or the process has ended.
-    package var residentBytes: Int? { bytes("VmRSS:") }
+    var residentBytes: Int? { bytes("VmRSS:") }
     /// The peak memory, in bytes.
-    package var peakBytes: Int? { bytes("VmHWM:") }
+    var peakBytes: Int? { bytes("VmHWM:") }
 
     /// Resets the peak; where that is not possible, the peak is that of the whole process.
-    package func resetPeak() {
+    func resetPeak() {
         guard let file = FileHandle(forWritingAtPath: "\(folder)/clear_refs") else { return }
         // A refusal changes only the meaning of the peak.
         try? file.write(contentsOf: Data("5".utf8))
     }
 
     /// The processor time of its threads, in seconds.
-    package var processorSeconds: Double? {
+    var processorSeconds: Double? {
         // A folder that cannot be read means a system without these figures.
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         let nanoseconds = threads.compactMap { thread in
