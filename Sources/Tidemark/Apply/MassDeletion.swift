@@ -30,14 +30,16 @@ struct MassDeletion: Error, Sendable {
         self.total = total
     }
 
-    /// Throws unless the answer, applied but not committed, leads to the confirmed fingerprint.
-    func requireConsent(_ consent: Consent, to answer: Answer, file: DeviceFile, rows: RowFingerprints) throws {
+    /// Throws unless an answer or a snapshot, applied but not committed, leads to the confirmed fingerprint.
+    func requireConsent(
+        _ consent: Consent, at newRevision: Int64, _ theirs: Fingerprint?, file: DeviceFile, rows: RowFingerprints
+    ) throws {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
         guard file.tables.isZones else { throw error(because: "the app's tables differ from the server's.") }
         // The zone has newer revisions, so the server must confirm again.
-        guard answer.maxRevision <= revision else { throw self }
+        guard newRevision <= revision else { throw self }
         let mine = try rows.all()
-        guard mine == answer.fingerprint, answer.maxRevision < revision || mine == confirmed else {
+        guard mine == theirs, newRevision < revision || mine == confirmed else {
             throw error(because: "the server's rows do not match its answer.")
         }
     }

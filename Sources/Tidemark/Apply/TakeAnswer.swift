@@ -108,7 +108,8 @@ struct TakeAnswer {
         }
         try write(changeSet)
         try UnknownValues(db: db, schema: file.schema).store(changeSet)
-        if let deletion { try deletion.requireConsent(consent, to: answer, file: file, rows: rows) }
+        try deletion?.requireConsent(
+            consent, at: answer.maxRevision, answer.fingerprint, file: file, rows: rows)
         let after = try before.map { try $0 + rows.records(of: changeSet) }
         try checkReferences(of: changeSet, expecting: after, rows)
         try compare(after, with: answer)

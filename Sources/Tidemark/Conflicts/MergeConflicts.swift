@@ -18,12 +18,6 @@ struct MergeConflicts {
     private var db: Database { round.db }
     private var schema: SyncSchema { round.schema }
 
-    /// A parked change set that still waits for a merge function.
-    private struct Parked {
-        let id: String
-        let merges: Int
-    }
-
     private static let mergeable: Set<String> = [
         ConflictRule.changed.rawValue, ConflictRule.exists.rawValue, ConflictRule.predecessor.rawValue,
     ]
@@ -34,19 +28,19 @@ struct MergeConflicts {
         try EngineConnection.prepare(db, schema: schema)
         try round.drain()
         var mergedIDs: [String] = []
-        // A resolved conflict may unblock its dependents, so `candidate` queries the current state.
+        // A resolved conflict may unblock its dependents, so `merges(of:)` reads the current state.
         for conflict in try Conflict.all(db) where conflict.kind == .refused {
-            guard let parked = try candidate(conflict) else { continue }
-            guard parked.merges < round.limits.mergesMax, try merge(conflict) else {
-                try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [parked.id])
+            guard let merges = try merges(of: conflict.id) else { continue }
+            guard merges < round.limits.mergesMax, try merge(conflict) else {
+                try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [conflict.id])
                 continue
             }
-            try ResolveConflict.forget(parked.id, in: db)
+            try ResolveConflict.forget(conflict.id, in: db)
             let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
             try round.drain(.all)
             try db.execute(
-                sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?", arguments: [parked.merges + 1, last])
-            mergedIDs.append(parked.id)
+                sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?", arguments: [merges + 1, last])
+            mergedIDs.append(conflict.id)
         }
         return mergedIDs
     }
@@ -56,18 +50,17 @@ struct MergeConflicts {
             db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)") ?? false
     }
 
-    /// Returns the conflict if it waits for a merge function and no predecessor of it is parked.
-    private func candidate(_ conflict: Conflict) throws -> Parked? {
-        let row = try Row.fetchOne(
+    /// Returns how often a conflict was merged; nil unless it waits for a merge function and for no other conflict.
+    private func merges(of conflict: String) throws -> Int? {
+        try Int.fetchOne(
             db,
             sql: """
-                SELECT id, merges
+                SELECT merges
                 FROM tidemark_conflict AS parked_set
                 WHERE id = ? AND NOT asks AND NOT EXISTS (
                     SELECT 1 FROM json_each(parked_set.after) AS after_id
                     JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value)
-                """, arguments: [conflict.id])
-        return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
+                """, arguments: [conflict])
     }
 
     /// Merges one conflict, whole or not at all.

@@ -66,21 +66,16 @@ struct AdoptTables {
 
     /// Captures the rows that the zone lacks as creations of this device, and parks rows that differ from the zone's.
     func capture(_ table: SyncedTable) throws {
-        try db.execute(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_adopted (key TEXT PRIMARY KEY) WITHOUT ROWID;
-                DELETE FROM temp.tidemark_adopted;
-                INSERT INTO temp.tidemark_adopted
-                SELECT key
-                FROM (SELECT \(RowJSON.key(table)) AS key FROM main.\(SQLText.name(table.name))) AS app_row
-                WHERE NOT EXISTS (
-                    SELECT 1 FROM tidemark_unknown AS unknown
-                    WHERE unknown.tbl = \(SQLText.literal(table.name))
-                        AND unknown.col = '\(UnknownValues.presenceColumn)' AND unknown.key = app_row.key);
-                """)
         try parkDifferingRows(table)
         try CaptureRows.captureAsCreated(
-            table, where: "\(RowJSON.key(table, alias: "t.")) IN (SELECT key FROM temp.tidemark_adopted)", in: db)
+            table,
+            where: """
+                NOT EXISTS (
+                    SELECT 1 FROM tidemark_unknown AS unknown
+                    WHERE unknown.tbl = \(SQLText.literal(table.name))
+                        AND unknown.col = '\(UnknownValues.presenceColumn)'
+                        AND unknown.key = \(RowJSON.key(table, alias: "t.")))
+                """, in: db)
     }
 
     private func parkDifferingRows(_ table: SyncedTable) throws {

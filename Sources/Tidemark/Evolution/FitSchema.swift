@@ -56,12 +56,16 @@ struct FitSchema {
         }
         let isSame = file.fitted.served == served && fitted == new.localText
         guard !isSame || !rebuilt.isEmpty else { return try install(new.common) }
-        let old = try SchemaStep.Side(
-            local: FileSchema.tables(fitted), served: file.fitted.served, renames: file.renames)
+        let tables = try FileSchema.tables(fitted)
+        let old =
+            try file.fitted.served.map { served in
+                let renames = try Renames.decode(file.renames)
+                return SchemaComparison(local: tables, served: try SchemaText.decode(served), renames: renames).common
+            } ?? SyncSchema(tables: tables)
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         // What the comparison finds later may belong to any of these changes, so they stay together.
         try drain(step, file, rebuilt: rebuilt)
-        let isConfirmed = try !isFirst && !rebuilt.isEmpty && hasConfirmedRows(old.common, now: new.common, file)
+        let isConfirmed = try !isFirst && !rebuilt.isEmpty && hasConfirmedRows(old, now: new.common, file)
         if isConfirmed { try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL") }
         try EngineConnection.prepare(db, schema: new.common)
         for (table, names) in step.renames { try RenamePendingColumns(db: db).rename(names, of: table) }
@@ -129,7 +133,7 @@ struct FitSchema {
 
     /// Before the first snapshot the triggers capture all tables; captures of tables that the zone lacks are dropped.
     private func drain(_ step: SchemaStep, _ file: DeviceFile, rebuilt: [String]) throws {
-        let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
+        let drainableTables = step.old.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While the schemas did not fit, the triggers captured under the file's new names.
         let formerNames = step.formerNames
         for table in drainableTables {
@@ -190,7 +194,7 @@ struct FitSchema {
     private func fillTables(_ step: SchemaStep) throws {
         let adopt = AdoptTables(db: db, schema: step.new, now: now, newID: moment.newID)
         let former = FormerRows(db: db, schema: step.new, now: now, newID: moment.newID)
-        for table in step.droppedTables { try former.keep(table, step.old.common.difference) }
+        for table in step.droppedTables { try former.keep(table, step.old.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
         for table in added { try adopt.assignTemporaryIDs(table, shared: step.sharedBefore) }
         for table in added { try adopt.capture(table) }

@@ -39,7 +39,10 @@ struct RestoreRowids {
         let name = SQLText.name(table.name)
         let content = { (names: [String]) in "tidemark_key(\(names.map(SQLText.name).joined(separator: ", ")))" }
         let isPending = "SELECT CAST(key AS INTEGER) FROM tidemark_base WHERE tbl = ?1"
-        let values = columns.map { "tidemark_decode(\(pendingValue($0.own)))" }
+        let names = Set(columns.map(\.own))
+        let values = table.columns.filter { names.contains($0.name) }.map {
+            CaptureMissedEdits.expected($0, table: "base.tbl", key: "base.key")
+        }
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER);
@@ -74,20 +77,6 @@ struct RestoreRowids {
                 DELETE FROM temp.tidemark_expected WHERE key IN (SELECT key FROM temp.tidemark_kept_row);
                 DROP TABLE temp.tidemark_kept_row;
                 """)
-    }
-
-    /// Returns SQL for a column's value in canonical JSON, after the pending changes of the record `base`.
-    private func pendingValue(_ column: String) -> String {
-        let path = SQLText.literal(MemberSQL.path(column))
-        return """
-            coalesce(
-                (SELECT entry.attributes -> \(path) FROM tidemark_outbox AS entry
-                    WHERE entry.tbl = base.tbl AND entry.key = base.key
-                        AND json_type(entry.attributes, \(path)) IS NOT NULL
-                    ORDER BY entry.seq DESC
-                    LIMIT 1),
-                base.image -> \(path))
-            """
     }
 
     /// Pairs rows and records that have no pair yet, in order, among those of one group.

@@ -3,30 +3,15 @@ import TidemarkSQL
 
 /// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping: a pure function.
 struct SchemaStep {
-    struct Side {
-        let common: SyncSchema
-
-        init(local: [SyncedTable], served: String?, renames: String?) throws {
-            guard let served else {
-                common = SyncSchema(tables: local)
-                return
-            }
-            common =
-                SchemaComparison(
-                    local: local, served: try SchemaText.decode(served), renames: try Renames.decode(renames)
-                ).common
-        }
-    }
-
-    let old: Side
+    let old: SyncSchema
     let new: SyncSchema
     /// Whether the file gets the zone's schema for the first time; the rows follow in a snapshot.
     let isFirst: Bool
 
     /// Returns the formerly shared columns of a table, with the file's current names.
     func sharedBefore(_ table: String) -> Set<String> {
-        guard let before = old.common.byName[table] else { return [] }
-        let unserved = Set(old.common.difference.unservedColumns[table, default: []].map(\.name))
+        guard let before = old.byName[table] else { return [] }
+        let unserved = Set(old.difference.unservedColumns[table, default: []].map(\.name))
         let names = renames[table] ?? [:]
         return Set(before.columns.map(\.name).filter { !unserved.contains($0) }.map { names[$0] ?? $0 })
     }
@@ -34,7 +19,7 @@ struct SchemaStep {
     /// The renamed columns of the file: new names, by table and former name.
     var renames: [String: [String: String]] {
         new.tables.reduce(into: [:]) { result, table in
-            guard let before = old.common.byName[table.name] else { return }
+            guard let before = old.byName[table.name] else { return }
             let oldColumns = Set(before.columns.map(\.name))
             let newColumns = Set(table.columns.map(\.name))
             let names = new.history.renames[table.name, default: [:]].filter {
@@ -49,7 +34,7 @@ struct SchemaStep {
     var formerNames: [String: [String: String]] {
         renames.reduce(into: [:]) { result, renamed in
             let (table, names) = renamed
-            let oldColumns = Set(old.common.byName[table]?.columns.map(\.name) ?? [])
+            let oldColumns = Set(old.byName[table]?.columns.map(\.name) ?? [])
             for (former, name) in names {
                 let aliases = new.history.renames[table, default: [:]].filter {
                     $0.value == name && !oldColumns.contains($0.key)
@@ -64,7 +49,7 @@ struct SchemaStep {
         if planted(PlantedBug.sendsSumsAsValuesAfterMigration) { return [:] }
         let adding = tables.flatMap { table -> [String] in
             let here = new.addingColumns(of: table.name)
-            let wireNames = old.common.difference.wireNames[table.name, default: [:]]
+            let wireNames = old.difference.wireNames[table.name, default: [:]]
             let names = renames[table.name, default: [:]]
             return table.valueColumns.map(\.name).filter {
                 here.contains(names[$0] ?? $0) || new.policies["\(table.name).\(wireNames[$0] ?? $0)"] == .add
@@ -75,10 +60,10 @@ struct SchemaStep {
 
     /// The names of tables whose columns, and the references to them, are as they were.
     var unalteredTables: Set<String> {
-        let before = Self.references(in: old.common)
+        let before = Self.references(in: old)
         let after = Self.references(in: new)
         let names = new.tables.filter { table in
-            old.common.byName[table.name]?.columns.map(\.name) == table.columns.map(\.name)
+            old.byName[table.name]?.columns.map(\.name) == table.columns.map(\.name)
                 && before[table.name] == after[table.name]
         }
         return Set(names.map(\.name))
@@ -94,18 +79,18 @@ struct SchemaStep {
     }
 
     /// Newly shared tables, parents first.
-    var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
+    var addedTables: [SyncedTable] { new.tables.filter { old.byName[$0.name] == nil } }
 
     var droppedTables: [SyncedTable] {
         let localTables = Set(new.difference.unservedTables.map(\.name))
         let dropped = localTables.intersection(new.history.droppedTables)
-        return old.common.tables.filter { dropped.contains($0.name) }
+        return old.tables.filter { dropped.contains($0.name) }
     }
 
     /// Newly shared columns of formerly shared tables.
     var addedColumns: [(table: SyncedTable, columns: [SyncedTable.Column])] {
         new.tables.compactMap { table in
-            guard old.common.byName[table.name] != nil else { return nil }
+            guard old.byName[table.name] != nil else { return nil }
             let before = sharedBefore(table.name)
             let unserved = Set(new.difference.unservedColumns[table.name, default: []].map(\.name))
             let columns = table.valueColumns.filter { !before.contains($0.name) && !unserved.contains($0.name) }
@@ -117,7 +102,7 @@ struct SchemaStep {
     var alteredTables: [SyncedTable] {
         let added = Set(addedColumns.map(\.table.name))
         return new.tables.filter { table in
-            guard let before = old.common.byName[table.name] else { return false }
+            guard let before = old.byName[table.name] else { return false }
             return before.columns.map(\.name) != table.columns.map(\.name) || added.contains(table.name)
         }
     }
@@ -125,18 +110,18 @@ struct SchemaStep {
     /// Drained tables that have another form of captured rows now, or no capture.
     var drainedTables: [String] {
         let altered = Set(alteredTables.map(\.name))
-        return old.common.tables.map(\.name).filter { altered.contains($0) || new.byName[$0] == nil }
+        return old.tables.map(\.name).filter { altered.contains($0) || new.byName[$0] == nil }
     }
 
     /// Whether the file has dropped tables or columns that the zone has, so it lacks their values.
     var needsSnapshot: Bool {
         guard !isFirst else { return false }
-        if new.difference.unknownTables.contains(where: { old.common.byName[$0.name] != nil }) { return true }
+        if new.difference.unknownTables.contains(where: { old.byName[$0.name] != nil }) { return true }
         return new.difference.unknownColumns.contains { table, columns in
-            guard let before = old.common.byName[table] else { return false }
+            guard let before = old.byName[table] else { return false }
             let oldColumns = Set(before.columns.map(\.name))
-            let unserved = old.common.difference.unservedColumns[table, default: []].map(\.name)
-            let names = old.common.difference.wireNames[table, default: [:]]
+            let unserved = old.difference.unservedColumns[table, default: []].map(\.name)
+            let names = old.difference.wireNames[table, default: [:]]
             let shared = oldColumns.subtracting(unserved).map { names[$0] ?? $0 }
             return columns.contains { shared.contains($0.name) }
         }

@@ -179,7 +179,9 @@ package struct TakeSnapshot {
             try SnapshotCheck.rows(of: schema, in: db)
             // Restore local columns before any comparison of rows.
             try UnservedColumns(db: db, schema: schema).restore()
-            try requireConsent(to: deletion, header, schema)
+            try deletion?.requireConsent(
+                consent, at: header.revision, header.fingerprint.flatMap(Fingerprint.init(hex:)), file: file,
+                rows: RowFingerprints(db, schema: schema))
             if hasEdits {
                 events += try round.uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
             }
@@ -237,33 +239,17 @@ package struct TakeSnapshot {
     private func suspectDeletion(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws -> MassDeletion? {
         if case .approved = consent { return nil }
         guard let deletion = try MassDeletion.findInSnapshot(schema, limits: moment.limits, in: db) else { return nil }
-        guard try !isReset(header), try header.revision >= DeviceFile(db).revision else {
+        let file = try DeviceFile(db)
+        guard file.epoch ?? header.epoch == header.epoch, header.revision >= file.revision else {
             throw deletion.error(because: "the server's history has changed.")
         }
         if case .none = consent { throw deletion }
         return deletion
     }
 
-    private func requireConsent(to deletion: MassDeletion?, _ header: SnapshotFormat.Header, _ schema: SyncSchema)
-        throws
-    {
-        guard let deletion, case .confirmed(let revision, let confirmed) = consent else { return }
-        guard header.revision <= revision else { throw deletion }
-        let mine = try RowFingerprints(db, schema: schema).all()
-        guard mine.hex == header.fingerprint, header.revision < revision || mine == confirmed else {
-            throw deletion.error(because: "the server's rows do not match its snapshot.")
-        }
-    }
-
-    private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
-        let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
-        return epoch != nil && epoch != header.epoch
-    }
-
     /// Refuses a snapshot of another history than the server named in its last answer.
     private func refuseOtherHistory(_ header: SnapshotFormat.Header) throws {
-        let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
-        guard let expected = recall?.epoch ?? epoch, expected != header.epoch else { return }
+        guard let expected = try recall?.epoch ?? DeviceFile(db).epoch, expected != header.epoch else { return }
         throw TidemarkError(
             .epochMismatch, "The snapshot belongs to an unexpected history.",
             fix: "Nothing was changed. The device asks the server again; the outbox is kept.")
@@ -271,7 +257,8 @@ package struct TakeSnapshot {
 
     private func finish(_ header: SnapshotFormat.Header) throws {
         try DeviceClock.receive(header.time, in: db)
-        if try isReset(header) { try DrawnIDs.startAnew(newID: moment.newID, in: db) }
+        let epoch = try DeviceFile(db).epoch
+        if epoch != nil, epoch != header.epoch { try DrawnIDs.startAnew(newID: moment.newID, in: db) }
         try db.execute(
             // Each history numbers the notes of overruled values from 1.
             sql: """
