@@ -7,59 +7,83 @@ import TidemarkSQL
 /// It may come from a broken or hostile server, or from a proxy. The device refuses an invalid answer whole, and file
 /// and outbox stay as they were.
 struct Answer {
-    let maxRevision: Int64
-    let hasMore: Bool
+    private(set) var maxRevision: Int64 = 0
+    private var hasRevision = false
+    private(set) var hasMore = false
     /// Notes about this device's values that other change sets overruled, a JSON array.
-    let overruled: String
+    private(set) var overruled = "[]"
     /// The hash of the zone's schema.
-    let schema: String?
+    private(set) var schema: String?
     /// The fingerprint of the zone at `maxRevision`.
-    let fingerprint: Fingerprint?
+    private(set) var fingerprint: Fingerprint?
     /// The ids that the server lends this device, a JSON object of tables.
-    let lent: String
+    private(set) var lent = "{}"
     /// Whether the answer has only the new ids of the device's own change sets.
-    let echoesIds: Bool
+    private(set) var echoesIds = false
+    private var epoch: String?
     private let reader: JSONReader
-    private let changeSets: Int
+    private var changeSets: Int?
+    /// Whether the members have the form of an answer's; it may be another server's page.
+    private var isWellFormed = true
 
     /// Reads the members, and throws if it is no answer, or has another epoch; `body` has to stay in memory.
     init(_ body: UnsafeBufferPointer<UInt8>, file: DeviceFile, limits: Limits) throws(TidemarkError) {
-        let members: AnswerMembers
         do throws(TidemarkError) {
             reader = try JSONReader(body, depthMax: limits.jsonDepthMax)
-            members = try AnswerMembers(reader)
-        } catch { throw Self.inapplicable(error.message, place: error.place) }
-        guard members.isAnswer, let revision = members.maxRevision, let sets = members.changeSets else {
-            throw TidemarkError(
-                .invalidResponse, "The answer is not Tidemark's.",
-                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
-        }
-        guard members.epoch == file.epoch, revision >= file.revision else {
+            var reader = reader
+            guard try reader.kind() == .object else { throw Self.foreign }
+            try reader.object { (reader, name) throws(TidemarkError) in
+                let name = reader.text(of: name)
+                let kind = try reader.kind()
+                if name == "changeSets", kind == .array { changeSets = reader.place }
+                take(name, try reader.cell(), in: reader)
+            }
+            try reader.finish()
+        } catch { throw error.code == .invalidResponse ? error : Self.inapplicable(error.message, place: error.place) }
+        guard isWellFormed, hasRevision, changeSets != nil else { throw Self.foreign }
+        guard epoch == file.epoch, maxRevision >= file.revision else {
             throw TidemarkError(
                 .epochMismatch, "The server's history differs from this file's.",
                 fix: "The device takes its rows from a new snapshot; the outbox is kept.")
         }
-        guard !members.hasMore || revision > file.revision else {
+        guard !hasMore || maxRevision > file.revision else {
             throw TidemarkError(
                 .invalidResponse, "The answer has no change sets, but says that more follow.",
                 fix: "Nothing was changed. Compare the versions of both sides.")
         }
-        maxRevision = revision
-        changeSets = sets
-        hasMore = members.hasMore
-        overruled = members.overruled
-        schema = members.schema
-        echoesIds = members.echoesIds
-        lent = members.lent
-        fingerprint = members.fingerprint
+    }
+
+    private mutating func take(_ name: String, _ cell: Cell, in reader: JSONReader) {
+        switch (name, cell.kind) {
+        case ("maxRevision", .integer):
+            if let revision = reader.integer(in: cell.range) {
+                maxRevision = revision
+                hasRevision = true
+            }
+        case ("epoch", _): epoch = reader.plainText(of: cell)
+        case ("schema", _): schema = reader.plainText(of: cell)
+        case ("fingerprint", _): fingerprint = reader.plainText(of: cell).flatMap(Fingerprint.init(hex:))
+        case ("more", .true): hasMore = true
+        case ("overruled", .array): overruled = reader.compactText(of: cell)
+        case ("lent", .object): lent = reader.compactText(of: cell)
+        case ("echo", .text) where reader.plainText(of: cell) == "ids": echoesIds = true
+        case ("echo", .text) where reader.plainText(of: cell) == "all": break
+        case ("more", .false), ("changeSets", .array): break
+        case ("more", _), ("overruled", _), ("lent", _), ("echo", _): isWellFormed = false
+        default: break
+        }
     }
 
     /// Reads the change sets with the names of a schema.
     func sets(_ schema: SyncSchema) throws -> [AnsweredSet] {
-        try AnsweredSet.read(reader.reader(at: changeSets), schema)
+        try AnsweredSet.read(reader.reader(at: changeSets ?? 0), schema)
     }
 
     // MARK: Errors
+
+    private static let foreign = TidemarkError(
+        .invalidResponse, "The answer is not Tidemark's.",
+        fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
 
     static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
@@ -76,52 +100,6 @@ struct Answer {
     /// Whether an SQLite error is about the data to write, not about the disk or the file.
     static func isDataError(_ error: DatabaseError) -> Bool {
         [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(error.resultCode)
-    }
-}
-
-/// The members of an answer; it may be no answer at all, but another server's page.
-private struct AnswerMembers {
-    private(set) var isAnswer = true
-    private(set) var maxRevision: Int64?
-    private(set) var epoch: String?
-    private(set) var schema: String?
-    private(set) var hasMore = false
-    private(set) var echoesIds = false
-    private(set) var overruled = "[]"
-    private(set) var lent = "{}"
-    private(set) var fingerprint: Fingerprint?
-    private(set) var changeSets: Int?
-
-    init(_ whole: JSONReader) throws(TidemarkError) {
-        var reader = whole
-        guard try reader.kind() == .object else {
-            isAnswer = false
-            return
-        }
-        try reader.object { (reader, name) throws(TidemarkError) in
-            let name = reader.text(of: name)
-            let kind = try reader.kind()
-            if name == "changeSets", kind == .array { changeSets = reader.place }
-            take(name, try reader.cell(), in: reader)
-        }
-        try reader.finish()
-    }
-
-    private mutating func take(_ name: String, _ cell: Cell, in reader: JSONReader) {
-        switch (name, cell.kind) {
-        case ("maxRevision", .integer): maxRevision = reader.integer(in: cell.range)
-        case ("epoch", _): epoch = reader.plainText(of: cell)
-        case ("schema", _): schema = reader.plainText(of: cell)
-        case ("fingerprint", _): fingerprint = reader.plainText(of: cell).flatMap(Fingerprint.init(hex:))
-        case ("more", .true): hasMore = true
-        case ("overruled", .array): overruled = reader.compactText(of: cell)
-        case ("lent", .object): lent = reader.compactText(of: cell)
-        case ("echo", .text) where reader.plainText(of: cell) == "ids": echoesIds = true
-        case ("echo", .text) where reader.plainText(of: cell) == "all": break
-        case ("more", .false), ("changeSets", .array): break
-        case ("more", _), ("overruled", _), ("lent", _), ("echo", _): isAnswer = false
-        default: break
-        }
     }
 }
 

@@ -263,7 +263,7 @@ struct CompareRebuilt {
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
                 SELECT \(SQLText.literal(table.name)), old, fresh FROM temp.tidemark_renumbered;
                 """)
-        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: [
+        try RewriteKeys(db: db, schema: schema, pairs: .ids).run(in: [
             "tidemark_outbox", "tidemark_base", "tidemark_held",
         ])
     }

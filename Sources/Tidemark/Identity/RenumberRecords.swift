@@ -45,6 +45,8 @@ struct RenumberRecords {
         return try assign("SELECT value ->> 0 AS tbl, value ->> 1 AS id FROM json_each(?)", arguments: ["[\(list)]"])
     }
 
+    private var rewriting: RewriteKeys { RewriteKeys(db: db, schema: schema, pairs: .ids) }
+
     /// Writes the ids to the rows, to pending changes and to references.
     func renamePending() throws {
         // Children refer to the new id before the parent has it, so SQLite must defer the check. While
@@ -53,16 +55,15 @@ struct RenumberRecords {
             try ConnectionFlag.deferForeignKeys.set(true, in: db)
             try DeviceFile.whileApplying(db) {
                 try RenameRows(db: db, schema: schema).run()
-                let identities = MapIdentities(db: db, schema: schema)
-                try identities.rewriteAssigned()
-                try identities.rewriteOwnReferences()
+                try rewriting.run()
+                try rewriting.runInOwnReferences()
             }
         }
     }
 
     /// Writes the ids to all parked changes, only for former ids that stand for no other record.
     func renameParked() throws {
-        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+        try rewriting.run(in: ["tidemark_conflict_record"])
         try forgetTheirs()
     }
 
@@ -81,7 +82,8 @@ struct RenumberRecords {
                 )
                 SELECT id FROM depending
                 """, arguments: [conflict])
-        try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
+        let list = conflicts.map { SQLText.literal($0) }.joined(separator: ", ")
+        try rewriting.run(in: ["tidemark_conflict_record"], where: "id IN (\(list))")
         try forgetTheirs()
     }
 

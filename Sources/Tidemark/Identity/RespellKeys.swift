@@ -35,13 +35,9 @@ struct RespellKeys {
         guard try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_respelled)") == true else {
             return
         }
-        for holder in MapIdentities.holders { try rewriteKeys(in: holder) }
-        for table in schema.tables {
-            for (column, parent) in references(of: table) {
-                for holder in MapIdentities.holders { try rewrite(column, of: table, to: parent, in: holder) }
-            }
-        }
-        try rewriteOwnReferences()
+        let rewriting = RewriteKeys(db: db, schema: schema, pairs: .spellings)
+        try rewriting.run()
+        try rewriting.runInOwnReferences()
     }
 
     /// Returns a sent key in canonical JSON; parts that are ids are already permanent, as in the server's key.
@@ -50,62 +46,5 @@ struct RespellKeys {
             key.hasPrefix("[") && new.text == nil ? new : old
         }
         return Value.key(ofParts: parts)
-    }
-
-    private func rewriteKeys(in holder: String) throws {
-        try db.execute(
-            cached: """
-                UPDATE OR REPLACE \(holder) SET key = respelled.new
-                FROM temp.tidemark_respelled AS respelled
-                WHERE respelled.tbl = \(holder).tbl AND \(holder).key = respelled.old
-                """)
-    }
-
-    private func references(of table: SyncedTable) -> [(column: String, parent: String)] {
-        table.references.compactMap { reference in
-            guard let parent = schema.byName[reference.parent], parent.keyKind != .integer,
-                reference.columns.count == 1, reference.parentColumns == parent.key
-            else { return nil }
-            return (reference.columns[0], parent.name)
-        }
-    }
-
-    private func rewrite(_ column: String, of table: SyncedTable, to parent: String, in holder: String) throws {
-        var members = (MapIdentities.images[holder] ?? []).map { ($0, MemberSQL.path(column)) }
-        if let position = table.key.firstIndex(of: column) {
-            members = [("key", table.key.count > 1 ? "$[\(position)]" : "$")]
-        }
-        for (member, path) in members {
-            let changed = "json_set(\(member), ?1, respelled.new ->> '$')"
-            try db.execute(
-                cached: """
-                    UPDATE OR REPLACE \(holder)
-                    SET \(member) = \(member == "key" ? "tidemark_canonical(\(changed))" : changed)
-                    FROM temp.tidemark_respelled AS respelled
-                    WHERE respelled.tbl = ?2 AND \(holder).tbl = ?3
-                        AND \(holder).\(member) ->> ?1 = respelled.old ->> '$'
-                    """, arguments: [path, parent, table.name])
-        }
-    }
-
-    /// Applies the spellings to references that only this file has, which answers do not contain.
-    private func rewriteOwnReferences() throws {
-        let difference = schema.difference
-        for table in schema.tables + difference.unservedTables {
-            let own = difference.unservedColumns[table.name].map { Set($0.map(\.name)) }
-            for (column, parent) in references(of: table)
-            where schema.byName[table.name] == nil || own?.contains(column) == true {
-                try db.execute(
-                    sql: """
-                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = respelled.new ->> '$'
-                        FROM temp.tidemark_respelled AS respelled
-                        WHERE respelled.tbl = :parent AND respelled.old ->> '$' = \(SQLText.name(column));
-                        UPDATE tidemark_held SET value = respelled.new ->> '$'
-                        FROM temp.tidemark_respelled AS respelled
-                        WHERE tidemark_held.tbl = :table AND col = :column
-                            AND respelled.tbl = :parent AND respelled.old ->> '$' = value;
-                        """, arguments: ["parent": parent, "table": table.name, "column": column])
-            }
-        }
     }
 }

@@ -107,7 +107,7 @@ struct OfferAgain {
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
                 """)
-        try MapIdentities(db: db, schema: schema).rewriteAssigned()
+        try RewriteKeys(db: db, schema: schema, pairs: .ids).run()
     }
 
     // MARK: Judging
