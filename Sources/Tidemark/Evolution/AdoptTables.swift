@@ -80,7 +80,7 @@ struct AdoptTables {
 
     private func parkDifferingRows(_ table: SyncedTable) throws {
         try DifferingValues.createTable(in: db)
-        for column in sharedColumns(table) {
+        for (column, wire) in shared(table) {
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_taken (tbl, key, col, theirs, mine, kind)
@@ -92,7 +92,7 @@ struct AdoptTables {
                     JOIN tidemark_unknown AS unknown
                         ON unknown.tbl = :table AND unknown.key = app_row.key AND unknown.col = :wire
                     WHERE tidemark_key(unknown.value) IS NOT tidemark_key(app_row.mine)
-                    """, arguments: ["column": column, "table": table.name, "wire": wireName(column, of: table)])
+                    """, arguments: ["column": column, "table": table.name, "wire": wire])
         }
         try DifferingValues.park(
             table, at: now, newID: newID, in: db,
@@ -103,7 +103,7 @@ struct AdoptTables {
     func take(_ table: SyncedTable) throws {
         let places = Dictionary(
             table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
-        let columns = sharedColumns(table).map { (wireName($0, of: table), places[$0] ?? 0) }
+        let columns = shared(table).map { ($0.wire, places[$0.own] ?? 0) }
         try WriteRecords(db: db, schema: schema).writeValues(
             .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),
             """
@@ -116,12 +116,7 @@ struct AdoptTables {
             """)
     }
 
-    private func sharedColumns(_ table: SyncedTable) -> [String] {
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        return table.valueColumns.map(\.name).filter { !unserved.contains($0) }
-    }
-
-    private func wireName(_ column: String, of table: SyncedTable) -> String {
-        schema.difference.wireNames[table.name]?[column] ?? column
+    private func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
+        schema.difference.served(table.valueColumns, of: table.name)
     }
 }

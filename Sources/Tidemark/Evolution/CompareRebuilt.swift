@@ -303,15 +303,14 @@ struct CompareRebuilt {
     }
 
     private func captureDeleted(_ table: SyncedTable, contended: Bool) throws {
-        let names = schema.difference.wireNames[table.name, default: [:]]
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        let values = table.columns.map { unserved.contains($0.name) ? "NULL" : zoneValue(names[$0.name] ?? $0.name) }
+        let columns = schema.difference.served(table.columns, of: table.name)
+        let values = columns.map { zoneValue($0.wire) }
         let deletedRows = """
             FROM \(Self.zoneRows)
             WHERE zone_row.own IS NULL AND \(hasNoPendingChange(table, key: "zone_row.key"))
                 AND \(isContended(table, key: "zone_row.key", contended))
             """
-        let old = table.columns.map { SQLText.name("old_" + $0.name) }.joined(separator: ", ")
+        let old = columns.map { SQLText.name("old_" + $0.own) }.joined(separator: ", ")
         try db.execute(
             sql: """
                 INSERT INTO tidemark_capture (tbl, base)
@@ -336,10 +335,7 @@ struct CompareRebuilt {
 
     /// Returns the value columns that file and zone share, with the zone's names.
     func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
-        let names = schema.difference.wireNames[table.name, default: [:]]
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map { (own: $0, wire: names[$0] ?? $0) }
-            .filter { former?.contains($0.wire) ?? true }
+        schema.difference.served(table.valueColumns, of: table.name).filter { former?.contains($0.wire) ?? true }
     }
 
     static let zoneRows = "temp.tidemark_zone_row AS zone_row"

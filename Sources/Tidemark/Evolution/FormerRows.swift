@@ -19,17 +19,15 @@ struct FormerRows {
 
     /// Copies a table's rows under the zone's names; `difference` is that before the zone dropped the table.
     func keep(_ table: SyncedTable, _ difference: SchemaDifference) throws {
-        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
-        let sharedColumns = table.columns.map(\.name).filter { !unserved.contains($0) }
-        let names = difference.wireNames[table.name, default: [:]]
+        let shared = difference.served(table.columns, of: table.name)
         let former = SQLText.name(Self.name(table))
         // Columns without a type store each value unchanged.
         try db.execute(
             sql: """
                 DROP TABLE IF EXISTS main.\(former);
-                CREATE TABLE main.\(former) (\(SQLText.names(sharedColumns.map { names[$0] ?? $0 })));
+                CREATE TABLE main.\(former) (\(SQLText.names(shared.map(\.wire))));
                 INSERT INTO main.\(former)
-                SELECT \(SQLText.names(sharedColumns)) FROM main.\(SQLText.name(table.name));
+                SELECT \(SQLText.names(shared.map(\.own))) FROM main.\(SQLText.name(table.name));
                 """)
     }
 

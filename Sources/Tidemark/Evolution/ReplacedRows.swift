@@ -195,8 +195,8 @@ struct ReplacedRows {
 
     /// Returns the SQL of a row's values in the columns that the zone has, too.
     private func image(_ table: SyncedTable) -> String {
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        return RowJSON.object(table.valueColumns.map(\.name).filter { !unserved.contains($0) }, prefix: "app_row.")
+        let columns = schema.difference.served(table.valueColumns, of: table.name).map(\.own)
+        return RowJSON.object(columns, prefix: "app_row.")
     }
 }
 

@@ -11,9 +11,8 @@ struct SchemaStep {
     /// Returns the formerly shared columns of a table, with the file's current names.
     func sharedBefore(_ table: String) -> Set<String> {
         guard let before = old.byName[table] else { return [] }
-        let unserved = Set(old.difference.unservedColumns[table, default: []].map(\.name))
         let names = renames[table] ?? [:]
-        return Set(before.columns.map(\.name).filter { !unserved.contains($0) }.map { names[$0] ?? $0 })
+        return Set(old.difference.served(before.columns, of: table).map { names[$0.own] ?? $0.own })
     }
 
     /// The renamed columns of the file: new names, by table and former name.
@@ -119,10 +118,7 @@ struct SchemaStep {
         if new.difference.unknownTables.contains(where: { old.byName[$0.name] != nil }) { return true }
         return new.difference.unknownColumns.contains { table, columns in
             guard let before = old.byName[table] else { return false }
-            let oldColumns = Set(before.columns.map(\.name))
-            let unserved = old.difference.unservedColumns[table, default: []].map(\.name)
-            let names = old.difference.wireNames[table, default: [:]]
-            let shared = oldColumns.subtracting(unserved).map { names[$0] ?? $0 }
+            let shared = Set(old.difference.served(before.columns, of: table).map(\.wire))
             return columns.contains { shared.contains($0.name) }
         }
     }

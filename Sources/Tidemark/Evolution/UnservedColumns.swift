@@ -45,3 +45,12 @@ struct UnservedColumns {
         }
     }
 }
+
+extension SchemaDifference {
+    /// Returns those of a table's columns that file and zone share, with the zone's names.
+    func served(_ columns: [SyncedTable.Column], of table: String) -> [(own: String, wire: String)] {
+        let unserved = Set(unservedColumns[table, default: []].map(\.name))
+        let names = wireNames[table, default: [:]]
+        return columns.map(\.name).filter { !unserved.contains($0) }.map { ($0, names[$0] ?? $0) }
+    }
+}

@@ -62,8 +62,7 @@ struct UncapturedEdits {
     }
 
     private func findValuesOverPending(_ table: SyncedTable, _ place: Int) throws {
-        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
-        let columns = table.valueColumns.map(\.name).filter { !unserved.contains($0) }
+        let columns = schema.difference.served(table.valueColumns, of: table.name).map(\.own)
         guard !columns.isEmpty else { return }
         // Nearly every row equals its base with the last pending change, and needs no look at its columns. A
         // patch leaves out NULL, so a row with a new NULL is looked at.
