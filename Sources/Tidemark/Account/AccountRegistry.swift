@@ -65,8 +65,6 @@ struct AccountRegistry: Hashable, Sendable, Codable {
     private init(origin: String) { self.origin = origin }
 
     func store(in folder: String) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        try Self.file(in: folder).write(try encoder.encode(self))
+        try Self.file(in: folder).write(json: self)
     }
 }

@@ -59,12 +59,22 @@ struct SnapshotDownload {
     private func fetchRest(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
         async throws
     {
-        var budget = ResumeBudget()
+        var connections: Int64 = 0
         while case .cut(let error, let bytes) = try await attemptOnceWritten(intake, progress: progress) {
-            guard intake.tag != nil, budget.allowsAnother(afterReceiving: bytes, total: intake.received) else {
+            connections += 1
+            guard intake.tag != nil, Self.mayResume(after: connections, bytes: bytes, total: intake.received) else {
                 throw exchange.connectionError(error)
             }
         }
+    }
+
+    /// Whether to connect again after so many broken connections, if the last one brought `bytes` of the `total`.
+    ///
+    /// A download may use five connections, and one more for each received MiB. So it continues while it makes
+    /// progress, but stops soon if the server sends little at a time or another file each time. After a connection
+    /// without any data it stops, because the network is gone; the session decides when to retry.
+    static func mayResume(after connections: Int64, bytes: Int64, total: Int64) -> Bool {
+        bytes > 0 && connections < 5 + total >> 20
     }
 
     /// Requests the missing bytes, and comes back as long as the server is still writing the file.
