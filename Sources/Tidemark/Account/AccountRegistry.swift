@@ -24,11 +24,7 @@ struct AccountRegistry: Hashable, Sendable, Codable {
     func file(of user: String?, zone: String) -> File? { files.first { $0.user == user && $0.zone == zone } }
 
     mutating func give(_ file: File, to user: String) {
-        files = files.map { other in
-            var other = other
-            if other == file { other.user = user }
-            return other
-        }
+        for index in files.indices where files[index] == file { files[index].user = user }
     }
 
     mutating func discard(_ file: File) {

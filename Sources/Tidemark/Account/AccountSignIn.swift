@@ -82,16 +82,16 @@ extension SyncAccount {
     public func signOut(_ files: FilesAtSignOut, despiteWaitingChanges: Bool = false) async throws {
         try await alone {
             guard let user = registry.stage.user else { throw signInNeeded }
+            var removesFiles = files == .remove
+            // A sign-out that failed in the middle has promised to remove them.
+            if case .leaving(_, true) = registry.stage { removesFiles = true }
             let own = registry.files.filter { $0.user == user }
             try await refuseEdits(of: own, unless: despiteWaitingChanges)
-            if files == .remove {
+            if removesFiles {
                 for file in own { try await close(file) }
                 // The app may have edited a file meanwhile.
                 try await refuseEdits(of: own, unless: despiteWaitingChanges)
             }
-            var removesFiles = files == .remove
-            // A sign-out that failed in the middle has promised to remove them.
-            if case .leaving(_, true) = registry.stage { removesFiles = true }
             var changed = registry
             changed.stage = .leaving(user: user, removesFiles: removesFiles)
             try store(changed)

@@ -58,13 +58,6 @@ extension SyncEngine {
 
     nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
 
-    func listenAgain() {
-        guard listening != nil else { return }
-        listening?.cancel()
-        listening = nil
-        listen()
-    }
-
     /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
     package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
         let start = ContinuousClock.now
@@ -157,6 +150,9 @@ extension SyncEngine {
         obstacle = Obstacle()
         commits.signal.advance()
         // The listener pauses for longer after it was refused.
-        if [.signInNeeded, .accessEnded, .zoneUnknown].contains(former) { listenAgain() }
+        guard [.signInNeeded, .accessEnded, .zoneUnknown].contains(former), let refused = listening else { return }
+        refused.cancel()
+        listening = nil
+        listen()
     }
 }

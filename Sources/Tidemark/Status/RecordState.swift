@@ -20,13 +20,6 @@ public enum RecordState: Hashable, Sendable {
 
     /// Whether the server has all changes.
     public var isSynced: Bool { if case .synced = self { true } else { false } }
-
-    var isInOutbox: Bool {
-        switch self {
-        case .waiting, .sending: true
-        case .synced, .conflict, .failed: false
-        }
-    }
 }
 
 /// The state of one record.
@@ -67,13 +60,15 @@ extension SyncEngine {
         let state = try await database.typingStorage { try await readState(name) }
         // A table without a view does not fit the zone's, so nothing of it is sent.
         let known = state ?? .waiting(since: nil)
-        guard known.isInOutbox, let lastFailure, Self.endsWait(lastFailure) else { return known }
-        return .failed(lastFailure)
+        switch known {
+        case .synced, .conflict, .failed: return known
+        case .waiting, .sending: return lastFailure.flatMap { Self.endsWait($0) ? .failed($0) : nil } ?? known
+        }
     }
 
     private func readState(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState? {
         if let state = try await database.read({ try Self.state(name, in: $0) }) { return state }
-        // The app has altered tables while the engine was open, and their views come with the next look.
+        // The app has altered tables while the engine was open, and their views are still to be made.
         try await database.writeWithoutTransaction { [commits, environment] db in
             try FitSchema(db: db, moment: Moment(environment, boundaries: commits.takeBoundaries())).runAlone()
         }
