@@ -31,7 +31,4 @@ extension ForwardingTransport {
     public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
         try await real.history(zone: zone, table: table, key: key)
     }
-
-    /// Forwards the request for the content hash.
-    public func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -94,7 +94,4 @@ public final class InProcessTransport: Transport {
         )
         return Array(text.utf8)
     }
-
-    /// The content hash of every table.
-    public func digest(zone: String) async throws -> ZoneDigest { try await service.digest(zone: zone) }
 }

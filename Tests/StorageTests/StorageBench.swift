@@ -289,6 +289,4 @@ struct BenchTransport: Transport {
     }
 
     func schema(zone: String) async throws -> [UInt8] { try await store().schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await store().digest(zone: zone) }
 }

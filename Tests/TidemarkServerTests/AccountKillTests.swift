@@ -49,6 +49,28 @@ import Testing
         }
     }
 
+    @Test func `a sign-out that failed in the middle ends before anybody signs in, and removes what it promised`()
+        async throws
+    {
+        try await AccountWorld.run { world in
+            let credentials = try await world.credentials(of: "anna")
+            let first = try await world.account("phone", credentials)
+            try await first.signIn()
+            try await first.open()
+            // The first step stores that the user is leaving.
+            let second = try await world.account("phone", credentials, kill: 2)
+            let isKilled = try await Self.isKilled { try await second.signOut(.remove) }
+            #expect(isKilled)
+            let error = await #expect(throws: TidemarkError.self) { try await second.signIn() }
+            #expect(error?.code == .signInNeeded)
+            let zone = try await second.open()
+            try await second.signOut(.stay)
+            #expect(try world.databases(of: "phone").isEmpty)
+            #expect(await second.user == nil)
+            await #expect(throws: (any Error).self) { try await zone.notes() }
+        }
+    }
+
     @Test func `sign-out: the files stay whole, or are gone, and the next start finishes it`() async throws {
         try await AccountWorld.run { world in
             let credentials = try await world.credentials(of: "anna")

@@ -77,14 +77,18 @@ final class AccountWorld: Sendable {
     /// Opens the account of a device, as after each start of its app; the process ends at the step `kill`.
     func account(_ device: String, _ credentials: Credentials, kill: Int? = nil) async throws -> SyncAccount {
         let steps = NIOLockedValueBox(0)
-        return try await SyncAccount(server: server.url, folder: folder(device), credentials: credentials) {
+        var environment = SyncEngine.Environment.system
+        environment.checkpoint = {
             guard let kill else { return }
             let step = steps.withLockedValue { steps in
                 steps += 1
                 return steps
             }
             if step == kill { throw Killed() }
-        } migrate: {
+        }
+        return try await SyncAccount(
+            server: server.url, folder: folder(device), credentials: credentials, environment: environment
+        ) {
             try $0.write { db in
                 try db.execute(sql: "CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT)")
             }

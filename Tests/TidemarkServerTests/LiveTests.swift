@@ -135,8 +135,6 @@ private struct Deaf: Transport {
     ) async throws { try await real.snapshot(zone: zone, since: base, to: path, progress: progress) }
 
     func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
-
-    func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }
 
 /// A server that announces revisions that do not exist.

@@ -81,7 +81,7 @@ import TidemarkTestSupport
         /// Sends a request: the server must accept its token.
         @discardableResult func send(_ keeper: TokenKeeper) async throws -> String {
             let lease = try await keeper.lease()
-            defer { lease.end() }
+            defer { lease.lock?.release() }
             let token = try #require(lease.token)
             #expect(try await gate.caller(token: token).userID == "anna")
             return token

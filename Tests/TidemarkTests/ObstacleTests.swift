@@ -5,52 +5,46 @@ import TidemarkCore
 
 /// The obstacles of a device's background sync.
 @Suite struct ObstacleTests {
-    @Test func `each event leads each stage where the table says`() {
-        for stage in Obstacle.Stage.allCases {
-            for event in Obstacle.Event.allCases {
-                let next: Obstacle.Stage =
-                    switch event {
-                    case .cleared: .clear
-                    case .pauseRequested: .paused
-                    case .signInRefused: .signInNeeded
-                    case .accessRevoked: .accessEnded
-                    case .zoneRefused: .zoneUnknown
-                    case .pauseEnded: stage == .paused ? .clear : stage
-                    case .failed: stage
-                    }
-                #expect(Obstacle.stage(stage, after: event) == next, "\(stage), \(event)")
-            }
-        }
-    }
-
     private static func error(_ code: ErrorCode, after seconds: Int? = nil) -> TidemarkError {
         var error = TidemarkError(code, "m", fix: "f")
         error.retryAfterSeconds = seconds
         return error
     }
 
+    private static let start = Date(timeIntervalSince1970: 1_800_000_000)
+    private static let pause = SyncObstacle.pause(until: "2027-01-15T08:00:05Z")
+
     @Test(
         arguments: [
-            (ErrorCode.signInNeeded, nil, Obstacle.Event.signInRefused), (.signInNeeded, 5, .signInRefused),
-            (.accessRevoked, nil, .accessRevoked), (.unknownZone, nil, .zoneRefused),
-            (.rateLimited, 5, .pauseRequested),
-            (.unavailable, 5, .pauseRequested), (.unavailable, 0, .failed), (.unavailable, nil, .failed),
-            (.notAllowed, 5, .failed), (.unreachable, nil, .failed), (.massDeletion, nil, .failed),
-        ] as [(ErrorCode, Int?, Obstacle.Event)]
-    ) func `an error is the event of its code`(code: ErrorCode, seconds: Int?, event: Obstacle.Event) {
-        #expect(Obstacle.Event(Self.error(code, after: seconds)) == event)
+            (.signInNeeded, nil, .signInNeeded), (.signInNeeded, 5, .signInNeeded),
+            (.accountMismatch, nil, .signInNeeded), (.accessRevoked, nil, .accessEnded),
+            (.unknownZone, nil, .zoneUnknown), (.rateLimited, 5, pause), (.unavailable, 5, pause),
+            (.unavailable, 0, nil), (.unavailable, nil, nil), (.notAllowed, 5, nil), (.unreachable, nil, nil),
+            (.massDeletion, nil, nil),
+        ] as [(ErrorCode, Int?, SyncObstacle?)]
+    ) func `an error replaces any obstacle by that of its code, or leaves it`(
+        code: ErrorCode, seconds: Int?, next: SyncObstacle?
+    ) {
+        for former in [nil, .accessRevoked, .unknownZone, .signInNeeded, .rateLimited] as [ErrorCode?] {
+            var obstacle = Obstacle()
+            if let former { obstacle.record(Self.error(former, after: 60), now: Self.start) }
+            let before = obstacle.current
+            #expect((before == nil) == (former == nil))
+            obstacle.record(Self.error(code, after: seconds), now: Self.start)
+            #expect(obstacle.current == next ?? before)
+        }
     }
 
     @Test func `a server cannot silence a device for longer than an hour, nor by a clock that is set back`() {
-        let start = Date(timeIntervalSince1970: 1_800_000_000)
+        let start = Self.start
         var obstacle = Obstacle()
         obstacle.record(Self.error(.rateLimited, after: .max), now: start)
         #expect(obstacle.pauseSeconds(now: start) == 3_600)
         #expect(obstacle.pauseSeconds(now: start + 3_599.5) == 1)
         #expect(obstacle.pauseSeconds(now: start + 3_600) == nil)
-        #expect(obstacle.stage == .clear)
+        #expect(obstacle.current == nil)
         obstacle.record(Self.error(.rateLimited, after: 60), now: start)
         #expect(obstacle.pauseSeconds(now: start - 1) == nil)
-        #expect(obstacle.stage == .clear)
+        #expect(obstacle.current == nil)
     }
 }

@@ -1,4 +1,5 @@
 import Testing
+import TidemarkCore
 
 @testable import Tidemark
 
@@ -15,42 +16,58 @@ import Testing
         return head
     }
 
+    private static func bound(free: Int64? = nil) throws -> SnapshotSize {
+        SnapshotSize(address: try ServerAddress("https://sync.example.org"), freeBytes: free)
+    }
+
+    /// Gives a bound a block; returns the message of the refusal, nil without one.
+    private static func take(_ block: [UInt8], received: Int64, _ bound: inout SnapshotSize) -> String? {
+        do throws(TidemarkError) {
+            try bound.take(block, received: received)
+            return nil
+        } catch { return error.message }
+    }
+
     @Test(arguments: [(1, 512), (3, 4_096), (2, 65_536)])
-    func `a file of the size in its header passes, and one byte more does not`(pages: Int, size: Int) {
-        var bound = SnapshotSize(freeBytes: 1 << 30)
-        #expect(bound.take(Self.head(pages: pages, size: size), received: 100) == nil)
-        #expect(bound.take([UInt8](repeating: 1, count: pages * size - 100), received: 200) == nil)
-        #expect(bound.take([1], received: 201) == .longerThanItsHeader)
+    func `a file of the size in its header passes, and one byte more does not`(pages: Int, size: Int) throws {
+        var bound = try Self.bound(free: 1 << 30)
+        #expect(Self.take(Self.head(pages: pages, size: size), received: 100, &bound) == nil)
+        #expect(Self.take([UInt8](repeating: 1, count: pages * size - 100), received: 200, &bound) == nil)
+        #expect(Self.take([1], received: 201, &bound)?.contains("longer than it says") == true)
     }
 
-    @Test func `a header in single bytes is read as well`() {
-        var bound = SnapshotSize(freeBytes: nil)
-        for byte in Self.head(pages: 1, size: 512) { #expect(bound.take([byte], received: 1) == nil) }
-        #expect(bound.take([UInt8](repeating: 0, count: 413), received: 1) == .longerThanItsHeader)
+    @Test func `a header in single bytes is read as well`() throws {
+        var bound = try Self.bound()
+        for byte in Self.head(pages: 1, size: 512) { #expect(Self.take([byte], received: 1, &bound) == nil) }
+        let fault = Self.take([UInt8](repeating: 0, count: 413), received: 1, &bound)
+        #expect(fault?.contains("longer than it says") == true)
     }
 
-    @Test func `a file that leaves no room for its rows is refused by its header`() {
-        var bound = SnapshotSize(freeBytes: 100_000)
-        let fault = SnapshotSize.Fault.tooLargeForDisk(bytes: 13 * 4_096, free: 100_000)
-        #expect(bound.take(Self.head(pages: 13, size: 4_096), received: 100) == fault)
-        var smaller = SnapshotSize(freeBytes: 100_000)
-        #expect(smaller.take(Self.head(pages: 12, size: 4_096), received: 100) == nil)
+    @Test func `a file that leaves no room for its rows is refused by its header`() throws {
+        var bound = try Self.bound(free: 8 << 20)
+        let fault = Self.take(Self.head(pages: 1_280, size: 4_096), received: 100, &bound)
+        #expect(fault == "The snapshot has 5 MiB, and the disk has 8 MiB of free space.")
+        var smaller = try Self.bound(free: 100_000)
+        #expect(Self.take(Self.head(pages: 12, size: 4_096), received: 100, &smaller) == nil)
+        smaller = try Self.bound(free: 100_000)
+        #expect(Self.take(Self.head(pages: 13, size: 4_096), received: 100, &smaller) != nil)
     }
 
-    @Test func `another file than SQLite's ends after some mebibytes, and an absurd expansion after some more`() {
-        var other = SnapshotSize(freeBytes: nil)
-        let first = (1...1_000).first { _ in other.take(Self.mebibyte, received: 1 << 30) != nil }
+    @Test func `another file than SQLite's ends after some mebibytes, and an absurd expansion after some more`() throws
+    {
+        var other = try Self.bound()
+        let first = (1...1_000).first { _ in Self.take(Self.mebibyte, received: 1 << 30, &other) != nil }
         #expect(first == 65)
-        var inflated = SnapshotSize(freeBytes: nil)
-        #expect(inflated.take(Self.head(pages: 1 << 24, size: 4_096), received: 1) == nil)
-        var last: SnapshotSize.Fault?
+        var inflated = try Self.bound()
+        #expect(Self.take(Self.head(pages: 1 << 24, size: 4_096), received: 1, &inflated) == nil)
+        var last: String?
         let end = (1...1_000).first { _ in
-            last = inflated.take(Self.mebibyte, received: 1 << 20)
+            last = Self.take(Self.mebibyte, received: 1 << 20, &inflated)
             return last != nil
         }
-        #expect(end == 256 && last == .inflated)
-        var honest = SnapshotSize(freeBytes: nil)
-        #expect(honest.take(Self.head(pages: 1 << 24, size: 4_096), received: 1) == nil)
-        #expect((1...1_000).allSatisfy { honest.take(Self.mebibyte, received: Int64($0) * 20_000) == nil })
+        #expect(end == 256 && last?.contains("expands too many times") == true)
+        var honest = try Self.bound()
+        #expect(Self.take(Self.head(pages: 1 << 24, size: 4_096), received: 1, &honest) == nil)
+        #expect((1...1_000).allSatisfy { Self.take(Self.mebibyte, received: Int64($0) * 20_000, &honest) == nil })
     }
 }

@@ -96,7 +96,7 @@ struct Home {
             reason: "the pause between two looks: SQLite wakes nobody when another program commits"),
         Home(
             path: "Sources/Tidemark/Account/AccountListening.swift", calls: ["Task.sleep"],
-            reason: "the timer behind the list of zones, and the pause before a connection is made again"),
+            reason: "the timer behind the list of zones"),
         Home(
             path: "Sources/Tidemark/Session/Listening.swift", calls: ["Task.sleep"],
             reason: "the pause before a connection that ended is made again"),

@@ -70,7 +70,7 @@ extension SyncAccount {
     func store(_ changed: AccountRegistry) throws {
         try changed.store(in: folder)
         registry = changed
-        try checkpoint()
+        try environment.checkpoint()
     }
 
     func removeDiscarded() throws {
@@ -78,7 +78,7 @@ extension SyncAccount {
         for name in registry.discarded {
             SnapshotScratch.removeAll(beside: "\(folder)/\(name)")
             SQLiteFiles.remove("\(folder)/\(name)")
-            try checkpoint()
+            try environment.checkpoint()
         }
         var changed = registry
         changed.discarded.removeAll { !FileManager.default.fileExists(atPath: "\(folder)/\($0)") }

@@ -1,4 +1,3 @@
-import Synchronization
 import TidemarkCore
 
 /// The background sync of an account: one connection for all zones, and one list as its timer.
@@ -18,14 +17,14 @@ extension SyncAccount {
     public func start(every interval: Duration = .seconds(30)) async {
         guard listening == nil else { return }
         listen(every: interval)
-        for zone in everyZone { await zone.sync.start(every: Self.roundInterval, isLive: false) }
+        for zone in zones.values { await zone.sync.start(every: Self.roundInterval, isLive: false) }
     }
 
     /// Ends the background sync of all zones.
     public func stop() async {
         listening?.cancel()
         listening = nil
-        for zone in everyZone { await zone.sync.stop() }
+        for zone in zones.values { await zone.sync.stop() }
     }
 
     /// Makes the connection anew, because another user is signed in, or nobody.
@@ -80,7 +79,11 @@ extension SyncAccount {
 
     /// The zones as the app opens them: the private one has its own name at the server only.
     var shownZones: [ZoneSummary] {
-        list.zones.map { $0.kind == .private ? ZoneSummary($0, zone: Self.privateZone) : $0 }
+        list.zones.map { summary in
+            var shown = summary
+            if shown.kind == .private { shown.zone = Self.privateZone }
+            return shown
+        }
     }
 
     private func hear(_ revision: ZoneRevision) {
@@ -92,31 +95,19 @@ extension SyncAccount {
 
     // MARK: The stream
 
-    /// Holds the connection, and makes it anew after growing pauses.
     private static func hearEvents(_ account: @escaping @Sendable () -> SyncAccount?) async {
-        let pace = Mutex(Pace.listening)
-        while !Task.isCancelled {
-            var seconds: Int?
-            do {
-                guard let session = try await account()?.requireSession() else { return }
-                let (events, arrived) = AsyncStream.makeStream(of: PushEvent.self, bufferingPolicy: .unbounded)
-                try await withThrowingTaskGroup(of: Void.self) { group in
-                    group.addTask { for await event in events { await account()?.receive(event) } }
-                    defer { arrived.finish() }
-                    try await session.listenToAllZones { event in
-                        pace.withLock { $0.recordEvent(event) }
-                        arrived.yield(event)
-                    }
+        await holdConnection(endsAccess: { $0.recovery == .signIn }, credentialsMark: { nil }) { heard in
+            // The end of the account cancels this task.
+            guard let session = try await account()?.requireSession() else { throw CancellationError() }
+            let (events, arrived) = AsyncStream.makeStream(of: PushEvent.self, bufferingPolicy: .unbounded)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { for await event in events { await account()?.receive(event) } }
+                defer { arrived.finish() }
+                try await session.listenToAllZones { event in
+                    heard(event)
+                    arrived.yield(event)
                 }
-            } catch {
-                let refusal = error as? TidemarkError
-                let isWithoutAccess = refusal?.recovery == .signIn
-                seconds = isWithoutAccess ? Int(Pace.accessPause / .seconds(1)) : refusal?.retryAfterSeconds
             }
-            let pause = pace.withLock { [seconds] in
-                $0.pauseAfterConnection(retryAfterSeconds: seconds, jitter: Pace.systemJitter())
-            }
-            do { try await Task.sleep(for: pause) } catch { return }
         }
     }
 

@@ -24,11 +24,7 @@ struct AccountRegistry: Hashable, Sendable, Codable {
     func file(of user: String?, zone: String) -> File? { files.first { $0.user == user && $0.zone == zone } }
 
     mutating func give(_ file: File, to user: String) {
-        files = files.map { other in
-            var other = other
-            if other == file { other.user = user }
-            return other
-        }
+        for index in files.indices where files[index] == file { files[index].user = user }
     }
 
     mutating func discard(_ file: File) {
@@ -65,8 +61,6 @@ struct AccountRegistry: Hashable, Sendable, Codable {
     private init(origin: String) { self.origin = origin }
 
     func store(in folder: String) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        try Self.file(in: folder).write(try encoder.encode(self))
+        try Self.file(in: folder).write(json: self)
     }
 }

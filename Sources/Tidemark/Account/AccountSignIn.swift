@@ -22,7 +22,7 @@ extension SyncAccount {
     {
         try await alone {
             let user = try await transport(of: nil).signedInUser()
-            guard let stage = registry.stage.after(.signedIn(user: user)) else { throw signInNeeded }
+            if case .leaving = registry.stage { throw signInNeeded }
             let nobodys = registry.file(of: nil, zone: Self.privateZone)
             let own = registry.file(of: user, zone: Self.privateZone)
             let facts = SignInPlan.Facts(
@@ -30,7 +30,7 @@ extension SyncAccount {
                 formerUsersEdits: try await editsOfFormerUser(than: user))
             let plan = try SignInPlan(facts, earlierEdits: earlierEdits, despiteWaitingChanges: despiteWaitingChanges)
             var changed = registry
-            changed.stage = stage
+            changed.stage = .signedIn(user: user)
             let obsolete = plan == .discard ? nobodys : plan == .replace ? own : nil
             if let obsolete {
                 try await close(obsolete)
@@ -55,7 +55,7 @@ extension SyncAccount {
             guard let zone = zones[file.name] else { continue }
             if file.user == user, zone.file.user == nil {
                 try await zone.database.write { try DeviceFile.bind(to: user, in: $0) }
-                zones[file.name] = AccountZone(zone, file: file)
+                zones[file.name]?.file = file
             }
             zone.transport.connect(file.user == user ? session : nil)
             await zone.sync.credentialsChanged()
@@ -81,18 +81,19 @@ extension SyncAccount {
     /// - Throws: ``TidemarkCore/ErrorCode/changesWait``; nothing was changed.
     public func signOut(_ files: FilesAtSignOut, despiteWaitingChanges: Bool = false) async throws {
         try await alone {
-            guard let user = registry.stage.user,
-                let stage = registry.stage.after(.signOut(removesFiles: files == .remove))
-            else { throw signInNeeded }
+            guard let user = registry.stage.user else { throw signInNeeded }
+            var removesFiles = files == .remove
+            // A sign-out that failed in the middle has promised to remove them.
+            if case .leaving(_, true) = registry.stage { removesFiles = true }
             let own = registry.files.filter { $0.user == user }
             try await refuseEdits(of: own, unless: despiteWaitingChanges)
-            if files == .remove {
+            if removesFiles {
                 for file in own { try await close(file) }
                 // The app may have edited a file meanwhile.
                 try await refuseEdits(of: own, unless: despiteWaitingChanges)
             }
             var changed = registry
-            changed.stage = stage
+            changed.stage = .leaving(user: user, removesFiles: removesFiles)
             try store(changed)
             session = nil
             list = ([], nil)
@@ -103,12 +104,11 @@ extension SyncAccount {
     }
 
     func finishLeaving(tellsServer: Bool) async throws {
-        guard case .leaving(let user, let removesFiles) = registry.stage, let stage = registry.stage.after(.ended)
-        else { return }
+        guard case .leaving(let user, let removesFiles) = registry.stage else { return }
         try await transport(of: nil).forgetToken(tellsServer: tellsServer)
-        try checkpoint()
+        try environment.checkpoint()
         var changed = registry
-        changed.stage = stage
+        changed.stage = removesFiles ? .nobody : .signedOut(user: user)
         if removesFiles { for file in changed.files where file.user == user { changed.discard(file) } }
         try store(changed)
         try removeDiscarded()

@@ -47,8 +47,6 @@ final class AccountTransport: Transport {
         try await transport.history(zone: zone, table: table, key: key)
     }
 
-    func digest(zone: String) async throws -> ZoneDigest { try await transport.digest(zone: zone) }
-
     func listen(zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
         async throws
     { try await transport.listen(zone: zone, device: device, from: revision, heard: heard) }

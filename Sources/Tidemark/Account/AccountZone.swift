@@ -8,13 +8,6 @@ public struct AccountZone: Sendable {
     public let database: DatabasePool
     /// The sync of the database.
     public let sync: SyncEngine
-    let file: AccountRegistry.File
+    var file: AccountRegistry.File
     let transport: AccountTransport
-}
-
-extension AccountZone {
-    /// Describes the same zone, whose file has become a user's.
-    init(_ zone: AccountZone, file: AccountRegistry.File) {
-        self.init(zone: zone.zone, database: zone.database, sync: zone.sync, file: file, transport: zone.transport)
-    }
 }

@@ -16,7 +16,7 @@ extension SyncAccount {
     ///
     /// If its answer is lost, the next call with the same title returns the zone that the lost one made.
     public func createZone(title: String) async throws -> String {
-        let request = unansweredCreations[title] ?? newID().uuidString.lowercased()
+        let request = unansweredCreations[title] ?? environment.newID().uuidString.lowercased()
         unansweredCreations[title] = request
         let zone = try await requireSession().createZone(title: title, request: request)
         unansweredCreations[title] = nil

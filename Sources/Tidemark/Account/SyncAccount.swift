@@ -43,8 +43,6 @@ public actor SyncAccount {
     let environment: SyncEngine.Environment
     let merges: [any RecordMerging]
     let migrate: @Sendable (DatabasePool) throws -> Void
-    /// Called after each durable step; a test ends the process there.
-    let checkpoint: @Sendable () throws -> Void
     nonisolated let lists = Broadcast<[ZoneSummary]>()
 
     // MARK: State: touched on the actor only
@@ -85,18 +83,6 @@ public actor SyncAccount {
         environment: SyncEngine.Environment = .system, merges: [any RecordMerging] = [],
         migrate: @escaping @Sendable (DatabasePool) throws -> Void
     ) async throws {
-        try await self.init(
-            server: server, folder: folder, credentials: credentials, name: name,
-            certificateAuthorities: certificateAuthorities, configuration: configuration, environment: environment,
-            merges: merges, checkpoint: {}, migrate: migrate)
-    }
-
-    init(
-        server: String, folder: URL, credentials: Credentials, name: String? = nil,
-        certificateAuthorities: String? = nil, configuration: Configuration = Configuration(),
-        environment: SyncEngine.Environment = .system, merges: [any RecordMerging] = [],
-        checkpoint: @escaping @Sendable () throws -> Void, migrate: @escaping @Sendable (DatabasePool) throws -> Void
-    ) async throws {
         address = try ServerAddress(server)
         self.server = server
         self.folder = folder.path
@@ -107,7 +93,6 @@ public actor SyncAccount {
         self.configuration = configuration
         self.environment = environment
         self.merges = merges
-        self.checkpoint = checkpoint
         self.migrate = migrate
         registry = try AccountRegistry(folder: folder.path, address: address)
         try await finishLeaving(tellsServer: false)
@@ -170,8 +155,6 @@ public actor SyncAccount {
         }
     }
 
-    /// The open zones, also of users who are not signed in.
-    var everyZone: [AccountZone] { Array(zones.values) }
     var openZones: [AccountZone] { zones.values.filter { $0.file.user == registry.stage.user } }
 
     /// Throws ``TidemarkCore/ErrorCode/signInNeeded`` if nobody is signed in.
@@ -179,8 +162,6 @@ public actor SyncAccount {
         guard let session else { throw signInNeeded }
         return session
     }
-
-    func newID() -> UUID { environment.newID() }
 
     /// Returns a zone's name in its file: `~` for the private one.
     private func fileZone(_ zone: String) -> String {

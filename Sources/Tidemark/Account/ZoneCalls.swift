@@ -1,6 +1,4 @@
 internal import AsyncHTTPClient
-internal import Foundation
-internal import NIOCore
 internal import NIOHTTP1
 public import TidemarkCore
 
@@ -29,7 +27,7 @@ extension HTTPTransport {
                 for try await _ in response.body {}
                 return nil
             }
-            let list = try decode(ZoneList.self, from: try await exchange.json(response))
+            let list = try exchange.decode(ZoneList.self, from: await exchange.json(response))
             return (list.zones, response.headers.first(name: "ETag"))
         }
     }
@@ -108,12 +106,7 @@ extension HTTPTransport {
 
     /// Listens to the events of all zones of the user, until the connection ends.
     @concurrent func listenToAllZones(heard: @Sendable (PushEvent) -> Void) async throws {
-        var request = HTTPClientRequest(url: address.url(path: "me/events"))
-        request.headers.add(name: "Accept", value: "text/event-stream")
-        let listening = EventListening(address: address, zone: nil)
-        try await exchange.answer(to: request, over: HTTPExchange.listeners) { response in
-            try await listening.run(response, heard: heard)
-        }
+        try await exchange.events(address.url(path: "me/events"), of: nil, heard: heard)
     }
 
     // MARK: Requests
@@ -123,11 +116,7 @@ extension HTTPTransport {
     private static func path(_ zone: String) -> String { "zones/\(ServerAddress.encoded(zone))" }
 
     private func get<Answer: Decodable>(_ type: Answer.Type, _ path: String) async throws -> Answer {
-        var request = HTTPClientRequest(url: address.url(path: path))
-        request.headers.add(name: "Accept-Encoding", value: "gzip")
-        return try await withUsers {
-            try decode(type, from: try await exchange.answer(to: request, read: exchange.json))
-        }
+        try await withUsers { try exchange.decode(type, from: await exchange.get(address.url(path: path))) }
     }
 
     private func withUsers<Answer>(_ request: () async throws -> Answer) async throws -> Answer {
@@ -140,31 +129,17 @@ extension HTTPTransport {
 
     /// Sends a request whose answer has no body.
     private func call(_ method: HTTPMethod, _ path: String, body: [String: String]? = nil) async throws {
-        let request = try request(method, path, body: body)
+        let request = try exchange.request(method, address.url(path: path), body: body)
         try await withUsers { try await exchange.answer(to: request, orStatus: .noContent) { _ in } }
     }
 
     private func call<Answer: Decodable>(
         _ method: HTTPMethod, _ path: String, body: some Encodable, as type: Answer.Type
     ) async throws -> Answer {
-        let request = try request(method, path, body: body)
+        let request = try exchange.request(method, address.url(path: path), body: body)
         return try await withUsers {
-            try decode(type, from: try await exchange.answer(to: request, orStatus: .created, read: exchange.json))
-        }
-    }
-
-    private func request(_ method: HTTPMethod, _ path: String, body: (some Encodable)?) throws -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: address.url(path: path))
-        request.method = method
-        guard let body else { return request }
-        request.headers.add(name: "Content-Type", value: "application/json")
-        request.body = .bytes(ByteBuffer(bytes: try JSONEncoder().encode(body)))
-        return request
-    }
-
-    private func decode<Answer: Decodable>(_ type: Answer.Type, from json: [UInt8]) throws -> Answer {
-        do { return try JSONDecoder().decode(type, from: Data(json)) } catch {
-            throw address.foreign("JSON of another form")
+            try exchange.decode(
+                type, from: await exchange.answer(to: request, orStatus: .created, read: exchange.json))
         }
     }
 }

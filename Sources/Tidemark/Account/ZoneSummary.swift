@@ -3,7 +3,7 @@ public import TidemarkCore
 /// A zone of a user, as the server lists it.
 public struct ZoneSummary: Hashable, Sendable, Codable {
     /// The zone's name: `main`, or `z_` and 26 random characters; ``SyncAccount`` calls the private one `~`.
-    public let zone: String
+    public internal(set) var zone: String
     /// Who may have rights in the zone.
     public let kind: ZoneKind
     /// The name for people; nil if it has none.
@@ -16,17 +16,6 @@ public struct ZoneSummary: Hashable, Sendable, Codable {
     public let epoch: String?
     /// The zone's latest revision; nil for a zone that nobody has used yet.
     public let revision: Int64?
-
-    /// Describes the same zone under another name.
-    init(_ summary: ZoneSummary, zone: String) {
-        self.zone = zone
-        kind = summary.kind
-        title = summary.title
-        role = summary.role
-        members = summary.members
-        epoch = summary.epoch
-        revision = summary.revision
-    }
 
     var latest: ZoneRevision? {
         guard let epoch, let revision else { return nil }

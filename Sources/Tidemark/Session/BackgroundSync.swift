@@ -52,18 +52,11 @@ extension SyncEngine {
     /// Begins to listen to the server, until ``stop()``.
     package func listen() {
         guard listening == nil else { return }
-        let connection = Listening(database, transport, waking: commits)
+        let connection = Listening(database: database, transport: transport, commits: commits)
         listening = Task { await connection.run() }
     }
 
     nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
-
-    func listenAgain() {
-        guard listening != nil else { return }
-        listening?.cancel()
-        listening = nil
-        listen()
-    }
 
     /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
     package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
@@ -98,9 +91,6 @@ extension SyncEngine {
 
 /// The pauses of the background loop, and the obstacles that no time removes.
 extension SyncEngine {
-    /// The pause between two looks for other credentials, which may belong to another process.
-    private static let credentialsPause = Duration.seconds(10)
-
     /// Tells the engine, whose background sync goes on at once, that its credentials may give another token now.
     public func credentialsChanged() {
         clearObstacle()
@@ -112,8 +102,8 @@ extension SyncEngine {
     /// Without a valid token or access to the zone, the engine waits for other credentials. It tries again
     /// after five minutes at the latest, because the server's operator can restore both.
     package func rest(_ pace: Pace) async -> PushedChange? {
-        switch obstacle.stage {
-        case .clear, .paused:
+        switch obstacle.current {
+        case nil, .pause:
             return await pause(atMost: pace.pause(jitter: Pace.systemJitter()), canEndEarly: pace.endsWithEdit)
         case .signInNeeded, .accessEnded, .zoneUnknown:
             await waitForAccess(pace)
@@ -123,22 +113,21 @@ extension SyncEngine {
 
     /// Waits for other credentials, at least as long as the pace demands.
     private func waitForAccess(_ pace: Pace) async {
-        let stage = obstacle.stage
+        let former = obstacle.current
         let end = ContinuousClock.now + Pace.accessPause
         let mark = await transport.credentialsMark()
         var pause = pace.pause(jitter: Pace.systemJitter())
         // The app may have signed in while the credentials were asked.
-        while !Task.isCancelled, obstacle.stage == stage, ContinuousClock.now < end {
+        while !Task.isCancelled, obstacle.current == former, ContinuousClock.now < end {
             await commits.wait(atMost: pause, orEdit: false)
             if await transport.credentialsMark() != mark { return }
-            pause = Self.credentialsPause
+            pause = Pace.credentialsPause
         }
     }
 
     /// Throws ``TidemarkCore/ErrorCode/rateLimited`` during the pause that the server requested.
     func refusePause() throws {
-        guard let seconds = obstacle.pauseSeconds(now: environment.now()), let reason = obstacle.description,
-            case .pause(let until) = reason
+        guard let seconds = obstacle.pauseSeconds(now: environment.now()), case .pause(let until) = obstacle.current
         else { return }
         var error = TidemarkError(
             .rateLimited, "The server asked this device to send nothing until \(until).",
@@ -148,19 +137,22 @@ extension SyncEngine {
     }
 
     func recordFailure(_ error: TidemarkError) {
-        let former = obstacle.stage
+        let former = obstacle.current
         lastFailure = error
         obstacle.record(error, now: environment.now())
-        if obstacle.stage == .signInNeeded, former != .signInNeeded { eventHub.send(.signInNeeded) }
+        if obstacle.current == .signInNeeded, former != .signInNeeded { eventHub.send(.signInNeeded) }
         commits.signal.advance()
     }
 
     func clearObstacle() {
-        let former = obstacle.stage
+        let former = obstacle.current
         lastFailure = nil
-        obstacle.clear()
+        obstacle = Obstacle()
         commits.signal.advance()
         // The listener pauses for longer after it was refused.
-        if [.signInNeeded, .accessEnded, .zoneUnknown].contains(former) { listenAgain() }
+        guard [.signInNeeded, .accessEnded, .zoneUnknown].contains(former), let refused = listening else { return }
+        refused.cancel()
+        listening = nil
+        listen()
     }
 }

@@ -84,7 +84,17 @@ public struct DeviceFileJoin: Sendable {
         let snapshot = scratch.path("snapshot")
         let file = scratch.path("file")
         try await fetch(base, snapshot, progress)
-        let status = try await make(file, isShipped: isShipped, from: snapshot, takeOver: takeOver)
+        let status = try await write(file) { [environment, server, zone, functions] db in
+            let newID = environment.newID
+            _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: environment.now(), newID: newID).join(
+                device: newID(), server: server, zone: zone, functions: functions)
+            try takeOver(db)
+            let status = try DeviceStatus(db)
+            if isShipped { try db.execute(sql: "VACUUM") }
+            return status
+        }
+        // WAL mode lets the app read while a sync writes.
+        if !isShipped { try await write(file) { try $0.execute(sql: "PRAGMA journal_mode = WAL") } }
         try scratch.place("file", at: path)
         return status
     }
@@ -102,24 +112,12 @@ public struct DeviceFileJoin: Sendable {
         let file = scratch.path("file")
         // Without a base, the snapshot is of the latest revision.
         try await fetch(nil, snapshot, progress)
-        let copy = try await makePlain(file, from: snapshot)
+        let copy = try await write(file) { [zone, environment] db in
+            try TakeSnapshot(db: db, snapshotPath: snapshot, now: environment.now(), newID: environment.newID)
+                .makePlain(zone: zone)
+        }
         try scratch.place("file", at: path)
         return copy
-    }
-
-    private func makePlain(_ file: String, from snapshot: String) async throws -> PlainCopy {
-        let zone = zone
-        let now = environment.now()
-        let newID = environment.newID
-        do {
-            let database = try DatabaseQueue(path: file)
-            let copy = try await database.writeWithoutTransaction { db in
-                try EngineConnection.flushCommits(of: db)
-                return try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).makePlain(zone: zone)
-            }
-            try database.close()
-            return copy
-        } catch { throw TidemarkError.translateStorageError(error, of: file) }
     }
 
     /// Creates a new file in place of a damaged one.
@@ -153,40 +151,19 @@ public struct DeviceFileJoin: Sendable {
         return RescuedDevice(status: status, lost: lost.update { $0 })
     }
 
-    private func make(
-        _ scratch: String, isShipped: Bool, from snapshot: String,
-        takeOver: @escaping @Sendable (Database) throws -> Void
-    ) async throws -> DeviceStatus {
-        do { return try await fill(scratch, isShipped: isShipped, from: snapshot, takeOver: takeOver) } catch {
-            throw TidemarkError.translateStorageError(error, of: scratch)
-        }
-    }
-
-    private func fill(
-        _ scratch: String, isShipped: Bool, from snapshot: String,
-        takeOver: @escaping @Sendable (Database) throws -> Void
-    ) async throws -> DeviceStatus {
-        let database = try DatabaseQueue(path: scratch)
-        let server = server
-        let zone = zone
-        let newID = environment.newID
-        let now = environment.now()
-        let functions = functions
-        let status = try await database.writeWithoutTransaction { db in
-            try EngineConnection.flushCommits(of: db)
-            _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
-                device: newID(), server: server, zone: zone, functions: functions)
-            try takeOver(db)
-            return try DeviceStatus(db)
-        }
-        if isShipped { try await database.vacuum() }
-        try database.close()
-        guard !isShipped else { return status }
-        // WAL mode lets the app read while a sync writes.
-        let file = try DatabaseQueue(path: scratch)
-        try await file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
-        try file.close()
-        return status
+    /// Makes a file, or opens it, and returns what `body` returns.
+    private func write<Output: Sendable>(_ path: String, _ body: @escaping @Sendable (Database) throws -> Output)
+        async throws -> Output
+    {
+        do {
+            let database = try DatabaseQueue(path: path)
+            let output = try await database.writeWithoutTransaction { db in
+                try EngineConnection.flushCommits(of: db)
+                return try body(db)
+            }
+            try database.close()
+            return output
+        } catch { throw TidemarkError.translateStorageError(error, of: path) }
     }
 }
 

@@ -28,9 +28,8 @@ struct Laps: Hashable, Sendable {
         let next: String
 
         var json: String {
-            let list = open.map { "\"\($0)\"" }.joined(separator: ",")
-            let last = last.map { "\"\($0)\"" } ?? "null"
-            return #"{"last":\#(last),"open":[\#(list)],"next":"\#(next)"}"#
+            let last = last.map { JSONText.quote($0) } ?? "null"
+            return #"{"last":\#(last),"open":\#(Laps.list(open)),"next":"\#(next)"}"#
         }
     }
 
@@ -75,7 +74,9 @@ struct Laps: Hashable, Sendable {
     }
 
     private func write(_ db: Database) throws {
-        let list = "[" + open.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.execute(cached: "UPDATE tidemark_device SET lap = ?, open_laps = ?", arguments: [last, list])
+        try db.execute(
+            cached: "UPDATE tidemark_device SET lap = ?, open_laps = ?", arguments: [last, Self.list(open)])
     }
+
+    private static func list(_ laps: [String]) -> String { JSONText.array(laps.map { JSONText.quote($0) }) }
 }

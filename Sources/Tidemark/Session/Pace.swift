@@ -13,6 +13,8 @@ package struct Pace: Sendable {
     static let requestedPauseMax = Duration.seconds(3_600)
     /// The pause after a refusal that only a person can end.
     static let accessPause = Duration.seconds(300)
+    /// The pause between two looks for other credentials, which may belong to another process.
+    static let credentialsPause = Duration.seconds(10)
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
     /// The shortest time between a round and the next one for a hint: it bounds the rounds of a busy zone.

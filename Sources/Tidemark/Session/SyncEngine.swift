@@ -31,6 +31,8 @@ public actor SyncEngine {
         public let newID: @Sendable () -> UUID
         /// This process's id; other processes use it to check whether this one still runs.
         public let process: Int32
+        /// Called after each durable step of an account; a test ends the process there.
+        package var checkpoint: @Sendable () throws -> Void = {}
         /// Returns whether the process with this id still runs.
         public let isRunning: @Sendable (Int32) -> Bool
 
@@ -56,8 +58,9 @@ public actor SyncEngine {
     let limits: Limits
     let commits: CommitObserver
     let outside: OutsideCommits
-    private let merges: [String: any RecordMerging]
-    private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
+    let merges: [String: any RecordMerging]
+    /// The record of conditional GETs, kept across syncs.
+    let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
 
     // MARK: State: touched on the actor only
 
@@ -252,10 +255,7 @@ public actor SyncEngine {
     }
 
     private func rounds(_ purpose: SyncPurpose, _ pushedChange: PushedChange? = nil) async throws -> Verification? {
-        let session = SyncSession(
-            database: database, transport: transport, environment: environment, limits: limits, commits: commits,
-            merges: merges, conditionalGetPolicy: conditionalGetPolicy, meter: meter, pushedChange: pushedChange)
-        let round = Task { [eventHub] in try await session.run(purpose) { eventHub.send($0) } }
+        let round = Task { try await run(purpose, pushedChange) }
         running.insert(round)
         defer {
             running.remove(round)
@@ -282,7 +282,8 @@ public actor SyncEngine {
     /// Returns the device's status.
     public func status() async throws -> DeviceStatus {
         var status = try await database.typingStorage { try await database.read { try DeviceStatus($0) } }
-        status.obstacle = obstacle.currentDescription(now: environment.now())
+        _ = obstacle.pauseSeconds(now: environment.now())
+        status.obstacle = obstacle.current
         return status
     }
 
@@ -320,7 +321,9 @@ public actor SyncEngine {
     @discardableResult public func resolve(
         _ conflict: Conflict, with resolution: Resolution, takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] {
-        try await resolve(conflict.id, resolution, seen: .shown(conflict), takenIDs: takenIDs)
+        try await resolve(
+            conflict.id, with: resolution, seen: .shown(conflict), takenIDs: takenIDs, dependents: nil
+        ).open
     }
 
     /// Resolves a conflict, by its id or number, as it was when the device parked it.
@@ -328,11 +331,9 @@ public actor SyncEngine {
     /// As with the conflict that the app has shown, but it is refused if the server's records have changed since.
     @discardableResult public func resolve(
         _ conflict: Conflict.ID, with resolution: Resolution, takenIDs: TakenIDs = .refuse
-    ) async throws -> [Conflict] { try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs) }
-
-    private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
-        -> [Conflict]
-    { try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open }
+    ) async throws -> [Conflict] {
+        try await resolve(conflict, with: resolution, seen: .asParked, takenIDs: takenIDs, dependents: nil).open
+    }
 
     /// Resolves a conflict and those that build on it, or none of them.
     ///

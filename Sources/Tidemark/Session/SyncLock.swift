@@ -39,7 +39,7 @@ struct SyncLock: Sendable {
             try row.value("owner") as String != owner
         {
             let process = try row.value("process") as Int32
-            let until = try Self.date(row.value("until"))
+            let until = Date(timeIntervalSince1970: Double(try row.value("until") as Int64) / 1_000)
             let rest = until.timeIntervalSince(now)
             if rest > 0, rest <= Self.lease * 2, environment.isRunning(process) {
                 throw TidemarkError(
@@ -54,11 +54,5 @@ struct SyncLock: Sendable {
         try db.execute(cached: "DELETE FROM tidemark_lock WHERE owner = ?", arguments: [owner])
     }
 
-    private var until: Int64 { Self.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
-
-    private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
-
-    private static func date(_ milliseconds: Int64) -> Date {
-        Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
-    }
+    private var until: Int64 { Timestamp.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
 }

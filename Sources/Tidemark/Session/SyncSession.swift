@@ -6,37 +6,26 @@ import TidemarkSQL
 
 /// The async shell of a sync: it sends the requests of ``SyncRound`` and feeds it the responses.
 ///
-/// It holds no rule of the protocol; ``SyncRound`` decides each next step.
-struct SyncSession: Sendable {
-    let database: any DatabaseWriter
-    let transport: any Transport
-    let environment: SyncEngine.Environment
-    let limits: Limits
-    let commits: CommitObserver
-    let merges: [String: any RecordMerging]
-    /// The engine's record of conditional GETs, kept across syncs.
-    let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
-    let meter: DownloadMeter
-    var pushedChange: PushedChange?
-
+/// It holds no rule of the protocol; ``SyncRound`` decides each next step. It works off the actor.
+extension SyncEngine {
     /// Runs steps until the round is finished; returns the result of the row comparison, nil if there was none.
-    func run(_ purpose: SyncPurpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
-        let commits = commits
+    @concurrent nonisolated func run(_ purpose: SyncPurpose, _ pushedChange: PushedChange?) async throws
+        -> Verification?
+    {
         var round = SyncRound(
             for: purpose, sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() }, limits: limits,
             environment: environment, merges: merges, pushedChange: pushedChange,
             onRecords: { [meter] in meter.applied($0, of: $1) }
-        ) { commits.takeBoundaries() }
+        ) { [commits] in commits.takeBoundaries() }
         defer { conditionalGetPolicy.update { [round] in $0.record(round.machine.shortRequest.outcome) } }
         do {
-            try await run(&round, tell)
+            try await run(&round)
             return round.machine.verification
         } catch {
             // An unstructured task ends the round even if this task is cancelled. Otherwise the database
             // write would be skipped, and other processes would wait until the sync lock expires.
             let last = round
-            let database = database
-            try await Task {
+            try await Task { [database] in
                 try await database.writeWithoutTransaction { db in
                     var round = last
                     try round.end(in: db)
@@ -46,7 +35,8 @@ struct SyncSession: Sendable {
         }
     }
 
-    private func run(_ round: inout SyncRound, _ tell: @Sendable (DeviceEvent) -> Void) async throws {
+    private nonisolated func run(_ round: inout SyncRound) async throws {
+        let tell = eventHub.send
         while true {
             try Task.checkCancellation()
             var current: SyncRound.Step?
@@ -83,7 +73,7 @@ struct SyncSession: Sendable {
         }
     }
 
-    private func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
+    private nonisolated func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
         if let pushedAnswer = outgoing.pushedAnswer { return pushedAnswer }
         let zone = outgoing.zone
         guard let question = outgoing.conditionalGet else {
@@ -93,7 +83,7 @@ struct SyncSession: Sendable {
     }
 
     /// Runs one step of the state machine on the database's thread.
-    private func advance<Result: Sendable>(
+    private nonisolated func advance<Result: Sendable>(
         _ round: inout SyncRound, _ body: @escaping @Sendable (inout SyncRound, Database) throws -> Result
     ) async throws -> Result {
         let start = round
@@ -106,7 +96,8 @@ struct SyncSession: Sendable {
         return result
     }
 
-    private func takeSnapshot(of zone: String, since base: DeltaBase?, _ round: inout SyncRound) async throws
+    private nonisolated func takeSnapshot(of zone: String, since base: DeltaBase?, _ round: inout SyncRound)
+        async throws
         -> [DeviceEvent]
     {
         let scratch = SnapshotScratch(beside: database.path, newID: environment.newID)
@@ -139,7 +130,8 @@ struct SyncSession: Sendable {
     }
 
     /// Renews the sync lock while pieces of the snapshot arrive, at most once per half lease.
-    private func renew(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws {
+    private nonisolated func renew(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws
+    {
         var lastRenewal = start
         for await _ in pieces where environment.now().timeIntervalSince(lastRenewal) >= SyncLock.lease / 2 {
             lastRenewal = environment.now()
@@ -214,10 +206,7 @@ enum SQLiteFiles {
     static func remove(_ path: String) { for suffix in ["", "-wal", "-shm", "-journal"] { removeItem(path + suffix) } }
 
     static func removeItem(_ path: String) {
-        guard FileManager.default.fileExists(atPath: path) else { return }
-        do { try FileManager.default.removeItem(atPath: path) } catch {
-            // The next download replaces it, and the next start of the account removes it.
-            return
-        }
+        // It may be missing. Otherwise the next download replaces it, and the next start of the account removes it.
+        try? FileManager.default.removeItem(atPath: path)
     }
 }

@@ -24,9 +24,7 @@ public struct FileTokenStore: TokenStore {
         var tokens = try read()
         guard tokens[origin] != token else { return }
         tokens[origin] = token
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        try file.write(try encoder.encode(tokens))
+        try file.write(json: tokens)
     }
 
     /// Takes a lock of the system on the lock file.

@@ -33,8 +33,11 @@ struct PrivateFile: Sendable {
         do { return try handle.readToEnd() ?? Data() } catch { throw .unusable("cannot be read") }
     }
 
-    /// Replaces the file durably.
-    func write(_ data: Data) throws(TidemarkError) {
+    /// Replaces the file durably by a value in JSON that people can read.
+    func write(json value: some Encodable) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let data = try encoder.encode(value)
         let new = path + ".new"
         let handle = try PartFile.open(new, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW)
         // The file may be a leftover of a crash, with other permissions.

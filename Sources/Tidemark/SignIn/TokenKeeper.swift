@@ -4,12 +4,14 @@ internal import TidemarkCore
 
 /// Keeps the token of a device at one server: signs in, rotates the token, and hands it to requests.
 ///
-/// ``TokenStage`` decides; this shell reads, writes and asks the server.
+/// A rotation asks the server for a new token while the old one stays valid until the server first sees
+/// the new one. So the device stores the new token before it sends it. A lost answer, a full disk or a
+/// crash leaves the old token, which is still valid.
 final class TokenKeeper: TokenSource {
     /// Exchanges a sign-in token or a device token for a new one.
     typealias Exchange = @Sendable (_ token: String, _ device: String) async throws -> NewToken
     /// Returns a sign-in token that a person has given; nil if there is none.
-    typealias SignIn = @Sendable (_ isRefused: Bool) async throws -> String?
+    typealias SignIn = @Sendable (Credentials.Need) async throws -> String?
 
     struct NewToken: Hashable, Sendable, Decodable {
         let token: String
@@ -26,7 +28,6 @@ final class TokenKeeper: TokenSource {
         var lastFailure: Int64?
     }
 
-    let hasTokenAfterRefusal = true
     private let store: any TokenStore
     private let address: ServerAddress
     private let signIn: SignIn
@@ -52,21 +53,19 @@ final class TokenKeeper: TokenSource {
     // MARK: Requests
 
     func lease() async throws -> TokenLease {
-        let offer = try await signIn(false)
+        let offer = try await signIn(.request)
         let lock = try await store.lock(.sending)
         let stored = try store.token(of: address.origin)
-        let event = try isNew(offer, beside: stored) ? TokenStage.Event.offer : .request
-        switch stage(of: stored).after(event).reaction {
-        case .exchangeOffer:
+        if let offer, try isNew(offer, beside: stored) {
             lock?.release()
-            try await exchangeOffer(offer ?? "")
-            return try await storedLease()
-        case .rotate:
+            try await exchangeOffer(offer)
+        } else if isDue(stored) {
             lock?.release()
             try await rotate()
-            return try await storedLease()
-        case .send, .sendWithout, .store, .report, .giveUp: return try checkedLease(stored, lock)
+        } else {
+            return try checkedLease(stored, lock)
         }
+        return try await storedLease()
     }
 
     func lease(afterRefusalOf token: String?) async throws -> TokenLease? {
@@ -76,10 +75,8 @@ final class TokenKeeper: TokenSource {
         // Another process has signed in or rotated the token meanwhile.
         if let stored, stored.token != token { return try checkedLease(stored, lock) }
         lock?.release()
-        let offer = try await signIn(true)
-        let event = try isNew(offer, beside: stored) ? TokenStage.Event.offer : .refusal
-        guard case .exchangeOffer = stage(of: stored).after(event).reaction else { return nil }
-        try await exchangeOffer(offer ?? "")
+        guard let offer = try await signIn(.refused), try isNew(offer, beside: stored) else { return nil }
+        try await exchangeOffer(offer)
         return try await storedLease()
     }
 
@@ -95,7 +92,7 @@ final class TokenKeeper: TokenSource {
 
     private func checkedLease(_ stored: StoredToken?, _ lock: TokenLock?) throws -> TokenLease {
         if stored != nil { try address.requireSecrecy() }
-        return TokenLease(stored?.token, lock: lock)
+        return TokenLease(token: stored?.token, lock: lock)
     }
 
     // MARK: Sign-out
@@ -111,21 +108,20 @@ final class TokenKeeper: TokenSource {
 
     // MARK: Exchange
 
-    private func stage(of stored: StoredToken?) -> TokenStage {
-        guard let stored else { return .absent }
+    /// Whether a token is to be rotated: near its end, neither refused nor just after a rotation that failed.
+    private func isDue(_ stored: StoredToken?) -> Bool {
+        guard let stored else { return false }
         let memory = memory.withLock { $0 }
-        if memory.lastRefused == stored.token { return .refused }
         let time = milliseconds
         // A clock that was set back does not prolong the pause.
         let isPausing = memory.lastFailure.map { (0..<Self.rotationPause).contains(time - $0) } ?? false
-        return stored.isAgeing(at: time) && !isPausing ? .ageing : .fresh
+        return memory.lastRefused != stored.token && !isPausing && stored.isAgeing(at: time)
     }
 
     private var milliseconds: Int64 { Timestamp.milliseconds(now()) }
 
     /// Whether the device has yet to exchange a sign-in token; throws `invalidArgument` for another text.
-    private func isNew(_ offer: String?, beside stored: StoredToken?) throws -> Bool {
-        guard let offer else { return false }
+    private func isNew(_ offer: String, beside stored: StoredToken?) throws -> Bool {
         guard let id = SignInToken.id(of: offer) else {
             throw TidemarkError(
                 .invalidArgument, "The text is no sign-in token, which begins with tmu_.",
@@ -159,13 +155,12 @@ final class TokenKeeper: TokenSource {
     private func rotate() async throws {
         guard let lock = try await store.lock(.replacing(waits: false)) else { return noteFailure() }
         defer { lock.release() }
-        guard let stored = try store.token(of: address.origin), stage(of: stored) == .ageing else { return }
+        guard let stored = try store.token(of: address.origin), isDue(stored) else { return }
         do {
             try address.requireSecrecy()
             try await replace(stored.token, device: stored.device, signIn: stored.signIn)
         } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
-            guard case .send = TokenStage.ageing.after(.failed).reaction else { throw error }
             noteFailure()
         }
     }

@@ -1,8 +1,5 @@
 /// The source of the tokens of one transport.
 protocol TokenSource: Sendable {
-    /// Whether a request without a token may be sent again with one after a refusal.
-    var hasTokenAfterRefusal: Bool { get }
-
     /// Returns the token of a request that is about to be sent.
     func lease() async throws -> TokenLease
 
@@ -13,44 +10,26 @@ protocol TokenSource: Sendable {
     func mark() async -> Int?
 }
 
-/// A token while a request sends it: no process replaces the token before ``end()``.
-final class TokenLease: Sendable {
+/// A token while a request sends it: no process replaces the token before the request releases the lock.
+struct TokenLease: Sendable {
     let token: String?
-    private let lock: TokenLock?
-
-    init(_ token: String?, lock: TokenLock? = nil) {
-        self.token = token
-        self.lock = lock
-    }
-
-    /// Ends the lease: the server has answered, or the request has failed.
-    func end() { lock?.release() }
-}
-
-/// The source of a transport without credentials.
-struct NoTokens: TokenSource {
-    let hasTokenAfterRefusal = false
-
-    func lease() async throws -> TokenLease { TokenLease(nil) }
-    func lease(afterRefusalOf token: String?) async throws -> TokenLease? { nil }
-    func mark() async -> Int? { nil }
+    var lock: TokenLock?
 }
 
 /// The tokens that an app stores or fetches by itself.
 struct ProvidedTokens: TokenSource {
-    let hasTokenAfterRefusal = false
     /// Returns a token; another one, if the server has refused it.
-    let provide: @Sendable (_ isRefused: Bool) async throws -> String?
+    let provide: @Sendable (Credentials.Need) async throws -> String?
 
-    func lease() async throws -> TokenLease { TokenLease(try await provide(false)) }
+    func lease() async throws -> TokenLease { TokenLease(token: try await provide(.request)) }
 
     func lease(afterRefusalOf token: String?) async throws -> TokenLease? {
-        guard let token, let fresh = try await provide(true), fresh != token else { return nil }
-        return TokenLease(fresh)
+        guard let token, let fresh = try await provide(.refused), fresh != token else { return nil }
+        return TokenLease(token: fresh)
     }
 
     func mark() async -> Int? {
         // The app may be signed out; then its function throws, and there is no token.
-        (try? await provide(false))?.hashValue
+        (try? await provide(.request))?.hashValue
     }
 }

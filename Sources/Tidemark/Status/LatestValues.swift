@@ -11,12 +11,18 @@ final class LatestValues<Value: Sendable>: Sendable {
     private let signal: ChangeSignal
     private let outside: OutsideCommits
     private let read: @Sendable () async throws -> Value?
-    /// The changes before the last value; nil before the first one.
-    private let lastCount = Mutex<UInt64?>(nil)
+    private let isRepetition: @Sendable (Value, Value) -> Bool
+    /// The last value, and the changes before it; nil before the first one.
+    private let last = Mutex<(value: Value, count: UInt64)?>(nil)
 
-    init(of engine: SyncEngine, read: @escaping @Sendable (SyncEngine) async throws -> Value) {
+    /// Leaves out each value that is a repetition of the one before it.
+    init(
+        of engine: SyncEngine, without isRepetition: @escaping @Sendable (Value, Value) -> Bool = { _, _ in false },
+        read: @escaping @Sendable (SyncEngine) async throws -> Value
+    ) {
         signal = engine.commits.signal
         outside = engine.outside
+        self.isRepetition = isRepetition
         self.read = { [weak engine] in
             guard let engine else { return nil }
             return try await read(engine)
@@ -25,14 +31,18 @@ final class LatestValues<Value: Sendable>: Sendable {
 
     /// Returns the value now, or waits for a change and returns the value then; nil at the end of the stream.
     func next() async throws -> Value? {
-        if let count = lastCount.withLock(\.self) { await outside.waitForChange(beyond: count) }
-        guard !Task.isCancelled, !signal.isFinished else { return nil }
-        // Both are older than the value, so no change after it goes unnoticed.
-        try await outside.prepare()
-        let count = signal.count
-        let value = try await read()
-        lastCount.withLock { $0 = count }
-        return value
+        while true {
+            let former = last.withLock(\.self)
+            if let former { await outside.waitForChange(beyond: former.count) }
+            guard !Task.isCancelled, !signal.isFinished else { return nil }
+            // Both are older than the value, so no change after it goes unnoticed.
+            try await outside.prepare()
+            let count = signal.count
+            guard let value = try await read() else { return nil }
+            last.withLock { $0 = (value, count) }
+            if let former, isRepetition(former.value, value) { continue }
+            return value
+        }
     }
 
     /// As ``next()``, but waits while the file cannot be read: the background sync reports why.
@@ -41,29 +51,5 @@ final class LatestValues<Value: Sendable>: Sendable {
             do { return try await next() } catch { await signal.wait(beyond: .max, atMost: Self.retryPause) }
         }
         return nil
-    }
-}
-
-extension LatestValues where Value: Equatable {
-    /// As ``next()``, but leaves out a value equal to `last`, which it then sets.
-    func next(otherThan last: Remembered<Value?>) async throws -> Value? {
-        while let value = try await next() { if last.replace(by: value) { return value } }
-        return nil
-    }
-
-    /// As ``nextReadable()``, but leaves out a value equal to `last`, which it then sets.
-    func nextReadable(otherThan last: Remembered<Value?>) async -> Value? {
-        while let value = await nextReadable() { if last.replace(by: value) { return value } }
-        return nil
-    }
-}
-
-extension Remembered {
-    /// Remembers a value, and returns whether it is another one than before.
-    fileprivate func replace<Wrapped: Equatable>(by value: Wrapped) -> Bool where Value == Wrapped? {
-        update { last in
-            defer { last = value }
-            return last != value
-        }
     }
 }

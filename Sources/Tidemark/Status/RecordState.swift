@@ -20,13 +20,6 @@ public enum RecordState: Hashable, Sendable {
 
     /// Whether the server has all changes.
     public var isSynced: Bool { if case .synced = self { true } else { false } }
-
-    var isInOutbox: Bool {
-        switch self {
-        case .waiting, .sending: true
-        case .synced, .conflict, .failed: false
-        }
-    }
 }
 
 /// The state of one record.
@@ -59,30 +52,27 @@ extension SyncEngine {
     private nonisolated func states(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName)
         -> AsyncThrowingStream<RecordState, any Error>
     {
-        let values = LatestValues(of: self) { try await $0.state(name) }
-        let last = Remembered<RecordState?>(nil)
-        return AsyncThrowingStream(unfolding: { try await values.next(otherThan: last) })
+        let values = LatestValues<RecordState>(of: self, without: ==) { try await $0.state(name) }
+        return AsyncThrowingStream(unfolding: { try await values.next() })
     }
 
     private func state(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState {
         let state = try await database.typingStorage { try await readState(name) }
         // A table without a view does not fit the zone's, so nothing of it is sent.
         let known = state ?? .waiting(since: nil)
-        guard known.isInOutbox, let lastFailure, Self.endsWait(lastFailure) else { return known }
-        return .failed(lastFailure)
+        switch known {
+        case .synced, .conflict, .failed: return known
+        case .waiting, .sending: return lastFailure.flatMap { Self.endsWait($0) ? .failed($0) : nil } ?? known
+        }
     }
 
     private func readState(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState? {
         if let state = try await database.read({ try Self.state(name, in: $0) }) { return state }
-        try await fitViews()
-        return try await database.read { try Self.state(name, in: $0) }
-    }
-
-    /// Creates the views of tables that the app has altered while the engine was open.
-    private func fitViews() async throws {
+        // The app has altered tables while the engine was open, and their views are still to be made.
         try await database.writeWithoutTransaction { [commits, environment] db in
             try FitSchema(db: db, moment: Moment(environment, boundaries: commits.takeBoundaries())).runAlone()
         }
+        return try await database.read { try Self.state(name, in: $0) }
     }
 
     /// Reads a record's state; nil if the record's table has no view yet.
@@ -92,30 +82,25 @@ extension SyncEngine {
         guard let table = file.schema.byName[record.table], try StateViews.hasView(of: table, in: db) else {
             return nil
         }
-        let view = StateView(table: table, db: db)
-        if let state = try view.state(of: record.key.json) { return state }
+        if let state = try state(of: record.key.json, in: table, db) { return state }
         if let id = Int64(record.key.json), let other = try TemporaryIDs.permanentID(for: id, in: table.name, db),
-            let state = try view.state(of: String(other))
+            let state = try state(of: String(other), in: table, db)
         {
             return state
         }
         // Nobody has confirmed the rows of a file that has not joined its zone.
         return file.epoch == nil ? .waiting(since: nil) : .synced(revision: file.revision)
     }
-}
 
-/// Reads a table's view of records that are not synced.
-private struct StateView {
-    let table: SyncedTable
-    let db: Database
-
-    /// Reads a record's state by its key, so that SQLite uses an index and lists no captured rows; nil if it has none.
-    func state(of key: String) throws -> RecordState? {
+    /// Reads a record's state in its table's view; nil if it has none.
+    ///
+    /// It reads by the key, so that SQLite uses an index and lists no captured rows.
+    private static func state(of key: String, in table: SyncedTable, _ db: Database) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(
             db, cached: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?",
             arguments: [key])
-        guard let row else { return try isCaptured(key) ? .waiting(since: nil) : nil }
+        guard let row else { return try isCaptured(key, in: table, db) ? .waiting(since: nil) : nil }
         switch try row.value(0) as String {
         case "conflict": return .conflict(try row.value(2))
         case "sending": return .sending
@@ -125,7 +110,7 @@ private struct StateView {
         }
     }
 
-    private func isCaptured(_ key: String) throws -> Bool {
+    private static func isCaptured(_ key: String, in table: SyncedTable, _ db: Database) throws -> Bool {
         let isKey = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
         return try Bool.fetchOne(
             db, cached: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))",

@@ -18,9 +18,8 @@ extension SyncEngine {
     /// Each access returns a new stream, which begins at once. Only the latest list waits for a slow reader. The
     /// stream ends with the engine.
     public nonisolated var openConflicts: AsyncStream<[Conflict]> {
-        let values = LatestValues(of: self) { try await $0.conflicts() }
-        let last = Remembered<[Conflict]?>(nil)
-        return AsyncStream(unfolding: { await values.nextReadable(otherThan: last) })
+        let values = LatestValues(of: self, without: ==) { try await $0.conflicts() }
+        return AsyncStream(unfolding: { await values.nextReadable() })
     }
 
     /// The progress of the first download now, and as it grows.

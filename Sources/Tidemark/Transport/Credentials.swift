@@ -1,4 +1,3 @@
-public import Foundation
 public import TidemarkCore
 
 /// The bearer token that a device sends to the server, or to a proxy before it.
@@ -19,27 +18,16 @@ public struct Credentials: Sendable {
         case refused
     }
 
-    private enum Source: Sendable {
-        case none
-        case provided(@Sendable (Need) async throws -> String?)
-        case stored(Stored)
-    }
-
-    private struct Stored: Sendable {
-        let store: any TokenStore
-        let now: @Sendable () -> Date
-        let newID: @Sendable () -> UUID
-        let signIn: @Sendable (Need) async throws -> String?
-    }
-
-    private let source: Source
+    /// Whether each request has a token, so that the device refuses an unsafe address at once.
+    let isAlwaysSent: Bool
+    let source: @Sendable (ServerAddress, @escaping TokenKeeper.Exchange) -> any TokenSource
     /// No token is sent.
-    public static let none = Credentials(source: .none)
+    public static let none = Credentials(isAlwaysSent: false) { _, _ in ProvidedTokens { _ in nil } }
 
     /// The same token with every request; throws `invalidArgument` if the text cannot be a bearer token.
     public static func token(_ token: String) throws(TidemarkError) -> Credentials {
         try check(token)
-        return Credentials(source: .provided { _ in token })
+        return provider { _ in token }
     }
 
     /// A token that the app stores or fetches.
@@ -52,47 +40,11 @@ public struct Credentials: Sendable {
     ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` is rethrown unchanged.
     /// - Returns: Credentials that call `provide`.
     public static func provider(_ provide: @escaping @Sendable (_ need: Need) async throws -> String?) -> Credentials {
-        Credentials(source: .provided(provide))
+        Credentials(isAlwaysSent: true) { _, _ in ProvidedTokens { try await token(for: $0, provide) } }
     }
 
-    /// A token that a server with users issues to this device, kept in a store.
-    ///
-    /// The device exchanges the person's sign-in token for a token of its own, and replaces that in the
-    /// last third of its life. The new token is in the store before the device sends it, so neither a
-    /// lost answer nor a crash ends the sign-in.
-    ///
-    /// - Parameters:
-    ///   - store: The place of the token; one store serves any number of servers, files and processes.
-    ///   - now: Returns the current time.
-    ///   - newID: Returns a random id, under which the server knows the holder of the token.
-    ///   - signIn: Returns a sign-in token that the person has given; nil if there is none. The device
-    ///     calls it before each request, and with ``Need/refused`` when the server wants a token; only
-    ///     then it may ask the person. A sign-in token that the device has exchanged has no effect.
-    /// - Returns: Credentials that send the stored token, over TLS or to this machine only.
-    public static func stored(
-        in store: any TokenStore, now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID,
-        signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
-    ) -> Credentials { Credentials(source: .stored(Stored(store: store, now: now, newID: newID, signIn: signIn))) }
-
-    private init(source: Source) { self.source = source }
-
-    /// Whether each request has a token, so that the device refuses an unsafe address at once.
-    var isAlwaysSent: Bool { if case .provided = source { true } else { false } }
-
-    func source(for address: ServerAddress, exchange: @escaping TokenKeeper.Exchange) -> any TokenSource {
-        switch source {
-        case .none: NoTokens()
-        case .provided(let provide):
-            ProvidedTokens { isRefused in try await Self.token(for: isRefused ? .refused : .request, provide) }
-        case .stored(let stored):
-            TokenKeeper(
-                stored.store, address: address,
-                signIn: { isRefused in try await Self.token(for: isRefused ? .refused : .request, stored.signIn) },
-                now: stored.now, newID: stored.newID, exchange: exchange)
-        }
-    }
-
-    private static func token(for need: Need, _ provide: @Sendable (Need) async throws -> String?) async throws
+    /// Asks the app for a token, and checks it.
+    static func token(for need: Need, _ provide: @Sendable (Need) async throws -> String?) async throws
         -> String?
     {
         let token: String?

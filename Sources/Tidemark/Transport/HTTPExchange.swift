@@ -49,7 +49,7 @@ struct HTTPExchange: Sendable {
         do {
             let client = client ?? Self.client
             var lease = try await tokens.lease()
-            var isLast = lease.token == nil && !tokens.hasTokenAfterRefusal
+            var isLast = false
             while true {
                 let response = try await send(request, with: lease, over: client)
                 if [.ok, other].contains(response.status) { return try await read(response) }
@@ -71,7 +71,7 @@ struct HTTPExchange: Sendable {
         -> HTTPClientResponse
     {
         // With the answer's head, the server has judged the token.
-        defer { lease.end() }
+        defer { lease.lock?.release() }
         var request = request
         if let token = lease.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
         if let user { request.headers.add(name: "Tidemark-User", value: ServerAddress.encoded(user)) }

@@ -1,5 +1,4 @@
 internal import AsyncHTTPClient
-internal import Foundation
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOSSL
@@ -47,7 +46,7 @@ public struct HTTPTransport: Transport {
         }
         exchange = HTTPExchange(
             address: address,
-            tokens: credentials.source(for: address, exchange: TokenExchange(address: address, tls: tls).run),
+            tokens: credentials.source(address, TokenExchange(address: address, tls: tls).run),
             user: user, tls: tls, responseBytesMax: limits.responseBytesMax)
         self.snapshotBytesMax = snapshotBytesMax
     }
@@ -126,17 +125,13 @@ public struct HTTPTransport: Transport {
 
     /// Fetches the statements that create the zone's tables, as decompressed JSON.
     @concurrent public func schema(zone: String) async throws -> [UInt8] {
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: "schema"))
-        request.headers.add(name: "Accept-Encoding", value: "gzip")
-        return try await exchange.answer(to: request, read: exchange.json)
+        try await exchange.get(address.url(zone: zone, path: "schema"))
     }
 
     /// Fetches the changes of one record, newest first, as decompressed JSON.
     @concurrent public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
         let path = "tables/\(ServerAddress.encoded(table))/\(key)/history?limit=500"
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: path))
-        request.headers.add(name: "Accept-Encoding", value: "gzip")
-        return try await exchange.answer(to: request, read: exchange.json)
+        return try await exchange.get(address.url(zone: zone, path: path))
     }
 
     /// Listens to `GET /events` until the stream ends or falls silent.
@@ -144,23 +139,12 @@ public struct HTTPTransport: Transport {
         zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void
     ) async throws {
         let url = address.url(zone: zone, path: "events", device: device)
-        var request = HTTPClientRequest(url: url)
-        request.headers.add(name: "Accept", value: "text/event-stream")
-        if let revision { request.headers.add(name: "Last-Event-ID", value: revision.id) }
-        let listening = EventListening(address: address, zone: zone)
-        try await exchange.answer(to: request, over: HTTPExchange.listeners) { response in
-            try await listening.run(response, heard: heard)
-        }
+        try await exchange.events(url, of: zone, after: revision, heard: heard)
     }
 
     /// Fetches the content hash of every table on the server.
     @concurrent public func digest(zone: String) async throws -> ZoneDigest {
-        var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))
-        request.headers.add(name: "Accept-Encoding", value: "gzip")
-        let json = try await exchange.answer(to: request, read: exchange.json)
-        do { return try JSONDecoder().decode(ZoneDigest.self, from: Data(json)) } catch {
-            throw address.foreign("JSON that is not a digest")
-        }
+        try exchange.decode(ZoneDigest.self, from: await exchange.get(address.url(zone: zone, path: "digest")))
     }
 }
 

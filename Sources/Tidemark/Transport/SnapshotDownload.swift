@@ -18,9 +18,10 @@ struct SnapshotDownload {
     /// The largest file, decompressed, in bytes.
     let bytesMax: Int
 
+    typealias Progress = @Sendable (_ received: Int64, _ total: Int64?) -> Void
     static let receivedSuffix = ".received"
 
-    func run(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {
+    func run(progress: Progress) async throws {
         let file = try await PartFile(path: path)
         do {
             let stored = try await ReceivedFile(path: path + Self.receivedSuffix, url: url)
@@ -38,9 +39,7 @@ struct SnapshotDownload {
         }
     }
 
-    private func fetch(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
-        async throws
-    {
+    private func fetch(_ intake: SnapshotIntake, progress: Progress) async throws {
         try await intake.takeStored(progress: progress)
         do { try await fetchRest(intake, progress: progress) } catch {
             // The bytes of an earlier process may be at fault, or the question for the rest of them.
@@ -56,21 +55,27 @@ struct SnapshotDownload {
         case cut(any Error, bytes: Int64)
     }
 
-    private func fetchRest(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
-        async throws
-    {
-        var budget = ResumeBudget()
+    private func fetchRest(_ intake: SnapshotIntake, progress: Progress) async throws {
+        var connections: Int64 = 0
         while case .cut(let error, let bytes) = try await attemptOnceWritten(intake, progress: progress) {
-            guard intake.tag != nil, budget.allowsAnother(afterReceiving: bytes, total: intake.received) else {
+            connections += 1
+            guard intake.tag != nil, Self.mayResume(after: connections, bytes: bytes, total: intake.received) else {
                 throw exchange.connectionError(error)
             }
         }
     }
 
+    /// Whether to connect again after so many broken connections, if the last one brought `bytes` of the `total`.
+    ///
+    /// A download may use five connections, and one more for each received MiB. So it continues while it makes
+    /// progress, but stops soon if the server sends little at a time or another file each time. After a connection
+    /// without any data it stops, because the network is gone; the session decides when to retry.
+    static func mayResume(after connections: Int64, bytes: Int64, total: Int64) -> Bool {
+        bytes > 0 && connections < 5 + total >> 20
+    }
+
     /// Requests the missing bytes, and comes back as long as the server is still writing the file.
-    private func attemptOnceWritten(
-        _ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws -> Ending {
+    private func attemptOnceWritten(_ intake: SnapshotIntake, progress: Progress) async throws -> Ending {
         for _ in 0..<Self.returnsMax {
             do { return try await attempt(intake, progress: progress) } catch let error as TidemarkError
                 where error.code == .snapshotPending
@@ -82,9 +87,7 @@ struct SnapshotDownload {
         return try await attempt(intake, progress: progress)
     }
 
-    private func attempt(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
-        async throws -> Ending
-    {
+    private func attempt(_ intake: SnapshotIntake, progress: Progress) async throws -> Ending {
         var request = HTTPClientRequest(url: url)
         // The file is compressed already.
         request.headers.add(name: "Accept-Encoding", value: "identity")
@@ -99,10 +102,9 @@ struct SnapshotDownload {
         }
     }
 
-    private func copy(
-        _ response: HTTPClientResponse, to intake: SnapshotIntake,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws -> Ending {
+    private func copy(_ response: HTTPClientResponse, to intake: SnapshotIntake, progress: Progress) async throws
+        -> Ending
+    {
         let start = intake.received
         var lastReport = start
         if start == 0 { progress(0, intake.total) }

@@ -36,7 +36,7 @@ final class SnapshotIntake {
         self.stored = stored
         self.bytesMax = bytesMax
         gunzip = Gunzip(bytesMax: bytesMax)
-        size = SnapshotSize(freeBytes: file.freeBytes)
+        size = SnapshotSize(address: address, freeBytes: file.freeBytes)
     }
 
     /// Takes the bytes that an earlier process received.
@@ -60,7 +60,7 @@ final class SnapshotIntake {
         try await stored.begin(tag: nil)
         try await file.empty()
         gunzip = Gunzip(bytesMax: bytesMax)
-        size = SnapshotSize(freeBytes: file.freeBytes)
+        size = SnapshotSize(address: address, freeBytes: file.freeBytes)
         received = 0
         total = nil
         tag = nil
@@ -90,7 +90,7 @@ final class SnapshotIntake {
     private func decompress(_ bytes: [UInt8]) async throws {
         gunzip.feed(bytes)
         while let block = try gunzip.next() {
-            if let fault = size.take(block, received: received) { throw refusal(fault) }
+            try size.take(block, received: received)
             try await file.write(block)
         }
     }
@@ -110,19 +110,6 @@ final class SnapshotIntake {
         }
     }
 
-    private func refusal(_ fault: SnapshotSize.Fault) -> TidemarkError {
-        switch fault {
-        case .longerThanItsHeader: address.foreign("a snapshot that is longer than it says")
-        case .noDatabase: address.foreign("a large file that is no snapshot")
-        case .inflated: address.foreign("a snapshot that expands too many times")
-        case .tooLargeForDisk(let bytes, let free):
-            TidemarkError(
-                .storageFailed,
-                "The snapshot has \(bytes >> 20) MiB, and the disk has \(free >> 20) MiB of free space.",
-                fix: "Free twice as much as the snapshot has, and try again.")
-        }
-    }
-
     private func restart(_ head: HTTPClientResponse) async throws {
         if received > 0 { try await startOver() }
         total = head.headers.first(name: "Content-Length").flatMap { Int64($0) }
@@ -135,10 +122,11 @@ final class SnapshotIntake {
     /// Resumes the current file if the answer holds exactly the missing bytes.
     private func resume(_ head: HTTPClientResponse) throws {
         guard head.headers.first(name: "ETag") == tag else { throw address.foreign("a part of another file") }
-        guard let range = head.headers.first(name: "Content-Range").flatMap(ContentRange.init),
-            range == ContentRange(from: received, of: total ?? range.total),
-            Int64(head.headers.first(name: "Content-Length") ?? "\(range.total - received)") == range.total - received
+        let range = head.headers.first(name: "Content-Range")?.lowercased() ?? ""
+        guard let all = total ?? range.split(separator: "/").last.flatMap({ Int64($0) }), all > received,
+            range == "bytes \(received)-\(all - 1)/\(all)",
+            Int64(head.headers.first(name: "Content-Length") ?? "\(all - received)") == all - received
         else { throw address.foreign("another part than was asked for") }
-        total = range.total
+        total = all
     }
 }

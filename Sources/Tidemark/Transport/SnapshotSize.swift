@@ -1,19 +1,10 @@
+internal import TidemarkCore
+
 /// Bounds the size of a snapshot while it is decompressed, so that no answer fills a device's disk.
 ///
 /// A snapshot is a SQLite file, whose first 100 bytes state its size. What has another form stays small.
 struct SnapshotSize {
-    /// A reason to refuse a snapshot, as the words after "answered with".
-    enum Fault: Hashable {
-        /// It holds more than its header states.
-        case longerThanItsHeader
-        /// It is no SQLite file, and large.
-        case noDatabase
-        /// It holds many times what arrived.
-        case inflated
-        /// The disk has no room for it and for its rows in the device's tables.
-        case tooLargeForDisk(bytes: Int64, free: Int64)
-    }
-
+    let address: ServerAddress
     /// The free bytes of the disk; nil if unknown.
     let freeBytes: Int64?
     private var head: [UInt8] = []
@@ -24,19 +15,30 @@ struct SnapshotSize {
     /// Compression of rows saves a factor of ten, of equal rows a hundred.
     private static let ratioMax: Int64 = 200
 
-    init(freeBytes: Int64?) { self.freeBytes = freeBytes }
+    init(address: ServerAddress, freeBytes: Int64?) {
+        self.address = address
+        self.freeBytes = freeBytes
+    }
 
-    /// Takes the next bytes, `received` compressed ones so far; returns the fault by which they must not be written.
-    mutating func take(_ block: [UInt8], received: Int64) -> Fault? {
+    /// Takes the next bytes, `received` compressed ones so far; throws if they must not be written.
+    mutating func take(_ block: [UInt8], received: Int64) throws(TidemarkError) {
         let isAtStart = head.count < Self.headBytes
         if isAtStart { head += block.prefix(Self.headBytes - head.count) }
         bytes += Int64(block.count)
-        if bytes > Self.inflatedBytesMin, bytes / Self.ratioMax > received { return .inflated }
-        guard let stated = statedBytes else { return bytes > Self.otherBytesMax ? .noDatabase : nil }
-        if bytes > stated { return .longerThanItsHeader }
+        if bytes > Self.inflatedBytesMin, bytes / Self.ratioMax > received {
+            throw address.foreign("a snapshot that expands too many times")
+        }
+        guard let stated = statedBytes else {
+            guard bytes <= Self.otherBytesMax else { throw address.foreign("a large file that is no snapshot") }
+            return
+        }
+        if bytes > stated { throw address.foreign("a snapshot that is longer than it says") }
         // The rows go into the device's tables while the file is still there.
-        if isAtStart, let freeBytes, stated > freeBytes / 2 { return .tooLargeForDisk(bytes: stated, free: freeBytes) }
-        return nil
+        guard isAtStart, let freeBytes, stated > freeBytes / 2 else { return }
+        throw TidemarkError(
+            .storageFailed,
+            "The snapshot has \(stated >> 20) MiB, and the disk has \(freeBytes >> 20) MiB of free space.",
+            fix: "Free twice as much as the snapshot has, and try again.")
     }
 
     /// The size in the header of a SQLite file; nil before it is there, and for another file.

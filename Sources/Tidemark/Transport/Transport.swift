@@ -36,8 +36,6 @@ public protocol Transport: Sendable {
     ///
     /// `key` is percent-encoded, as it stands in the path `/tables/{table}/{key}/history`.
     func history(zone: String, table: String, key: String) async throws -> [UInt8]
-    /// Fetches the content hash of every table on the server.
-    func digest(zone: String) async throws -> ZoneDigest
 
     /// Listens to the server's events about a zone, until the connection ends.
     ///

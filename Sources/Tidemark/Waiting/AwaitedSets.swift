@@ -1,4 +1,3 @@
-import Foundation
 import GRDB
 import TidemarkCore
 import TidemarkSQL
@@ -39,7 +38,7 @@ struct AwaitedSets: Sendable {
         let parked = try String.fetchAll(
             db, cached: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number")
         if let id = parked.first(where: decisive.contains) { return .refused(id) }
-        let list = try Self.list(ids)
+        let list = JSONText.array(ids.map { JSONText.quote($0) })
         let pending = try Int.fetchOne(
             db, cached: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))",
             arguments: [list])
@@ -111,10 +110,6 @@ struct AwaitedSets: Sendable {
 
     private static func keys(_ record: RecordName) -> StatementArguments {
         [record.key.json, record.table, Int64(record.key.json)]
-    }
-
-    private static func list(_ ids: [String]) throws -> String {
-        String(decoding: try JSONEncoder().encode(ids), as: UTF8.self)
     }
 }
 

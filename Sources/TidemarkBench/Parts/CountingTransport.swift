@@ -4,7 +4,7 @@ import TidemarkCore
 
 /// A transport that counts requests.
 final class CountingTransport: Transport {
-    private let other: any Transport
+    private let other: HTTPTransport
     private let count = Mutex(Count())
 
     private struct Count {
@@ -14,7 +14,7 @@ final class CountingTransport: Transport {
         var lastTag: ZoneTag?
     }
 
-    init(_ other: any Transport) { self.other = other }
+    init(_ other: HTTPTransport) { self.other = other }
 
     /// The number of requests.
     var requests: Int { count.withLock { $0.requests } }

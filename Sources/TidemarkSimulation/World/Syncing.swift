@@ -4,7 +4,7 @@ import TidemarkCore
 import TidemarkHistory
 import TidemarkSQL
 
-/// The shell of a sync, as `SyncSession` is in the product: it carries out the machine's requests,
+/// The shell of a sync, as `SyncEngine` is in the product: it carries out the machine's requests,
 /// one event for each step.
 extension World {
     /// Begins a sync in a process, unless one of its own is under way.

@@ -3,50 +3,8 @@ import Testing
 @testable import Tidemark
 import TidemarkCore
 
-/// The stages of a device's token, and the file that keeps it.
-@Suite struct TokenStageTests {
-    @Test func `each event leads each stage where the table says`() {
-        let table: [(TokenStage, [(TokenStage.Event, TokenStage, TokenStage.Reaction)])] = [
-            (
-                .absent,
-                [
-                    (.request, .absent, .sendWithout), (.offer, .absent, .exchangeOffer),
-                    (.refusal, .absent, .giveUp), (.issued, .fresh, .store), (.failed, .absent, .report),
-                ]
-            ),
-            (
-                .fresh,
-                [
-                    (.request, .fresh, .send), (.offer, .fresh, .exchangeOffer), (.refusal, .refused, .giveUp),
-                    (.issued, .fresh, .store), (.failed, .fresh, .report),
-                ]
-            ),
-            (
-                .ageing,
-                [
-                    (.request, .ageing, .rotate), (.offer, .ageing, .exchangeOffer), (.refusal, .refused, .giveUp),
-                    (.issued, .fresh, .store), (.failed, .ageing, .send),
-                ]
-            ),
-            (
-                .refused,
-                [
-                    (.request, .refused, .send), (.offer, .refused, .exchangeOffer),
-                    (.refusal, .refused, .giveUp), (.issued, .fresh, .store), (.failed, .refused, .report),
-                ]
-            ),
-        ]
-        #expect(table.map(\.0) == TokenStage.allCases)
-        for (stage, row) in table {
-            #expect(row.map(\.0) == TokenStage.Event.allCases)
-            for (event, next, reaction) in row {
-                let step = stage.after(event)
-                #expect(step.stage == next, "\(stage), \(event)")
-                #expect(step.reaction == reaction, "\(stage), \(event)")
-            }
-        }
-    }
-
+/// The age of a device's token, and the file that keeps it.
+@Suite struct StoredTokenTests {
     @Test(arguments: [
         (issued: 0, expires: 90, day: 59, isAgeing: false), (0, 90, 60, true), (0, 90, 1_000, true),
         // The device's clock is ahead of the server's: it rotates after two thirds of a day.
