@@ -113,6 +113,9 @@ struct Regression: Sendable, CustomTestStringConvertible {
         Regression(
             seed: 783_075, profile: .restore,
             defect: "compaction made a device's earlier edit another device's, and refused its next one"),
+        Regression(
+            seed: 800_017, profile: .rest,
+            defect: "a sum of the drain confirmed a change set, and the record's next change had another base"),
         Regression(seed: 33, rounds: 10, defect: "a retry of a refused change set beside new rows of another program"),
     ]
 }

@@ -3,7 +3,7 @@ import Testing
 
 extension Budget {
     /// The lines of the product, which ``isProduct(_:)`` defines; comments and empty lines count.
-    static let product = Budget("lines of the product", 68_420, cure: lines)
+    static let product = Budget("lines of the product", 67_874, cure: lines)
     /// The lines of the targets that answer a request: ``serverTargets``.
     static let server = Budget("lines of the server", 42_107, cure: lines)
     private static let lines = "Remove what the change replaces, in the same change."

@@ -234,7 +234,7 @@ struct TakeAnswer {
                     try RenameRows(db: db, schema: file.schema).run()
                     let idEvents = try identities.rewriteAll(newIDs)
                     let seqs = JSONText.array(answered.accepted.map { "\($0.pending.seq)" })
-                    var mine = try expected + sumAtDrain(seqs)
+                    var mine = try sumAtDrain(seqs).map { expected + $0 }
                     // Other devices' changes of the records, or new ids, have changed the rows since.
                     if mine != theirs {
                         mine = try expected + RowFingerprints(db, schema: file.schema).difference(of: seqs)
@@ -261,12 +261,26 @@ struct TakeAnswer {
     }
 
     /// Returns by how much change sets changed the rows when they were drained, as far as they fit the rows since.
-    private func sumAtDrain(_ seqs: String) throws -> Fingerprint {
-        try String.fetchAll(
+    ///
+    /// Nil if a later change of a record waits: its row before that becomes the record's base, which a sum of then does
+    /// not prove.
+    private func sumAtDrain(_ seqs: String) throws -> Fingerprint? {
+        let waits = try Bool.fetchOne(
             db,
-            cached:
-                "SELECT coalesce(difference, '') FROM tidemark_changeset WHERE seq IN (SELECT value FROM json_each(?))",
-            arguments: [seqs]
+            cached: """
+                SELECT EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS sent
+                    CROSS JOIN tidemark_outbox AS later ON later.tbl = sent.tbl AND later.key = sent.key
+                    WHERE sent.seq IN (SELECT value FROM json_each(?1))
+                        AND later.seq NOT IN (SELECT value FROM json_each(?1)))
+                """, arguments: [seqs])
+        guard waits == false else { return nil }
+        return try String.fetchAll(
+            db,
+            cached: """
+                SELECT coalesce(difference, '') FROM tidemark_changeset
+                WHERE seq IN (SELECT value FROM json_each(?))
+                """, arguments: [seqs]
         ).reduce(.none) { $0 + (Fingerprint(hex: $1) ?? .none) }
     }
 

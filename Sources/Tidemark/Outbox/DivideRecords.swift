@@ -52,7 +52,7 @@ struct DivideRecords {
             try db.execute(
                 sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2", arguments: [Outbox.farAbove, seq])
             try db.execute(
-                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1",
+                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1 / 2",
                 arguments: [Outbox.farAbove, count - 1])
         }
         let list = JSONText.array((1..<count).map { #"[\#($0),"\#(newID().uuidString.lowercased())"]"# })

@@ -123,7 +123,9 @@ private struct RecordEntries {
                 other.revision < entry.revision
                     && (isRenewal || other.operation != "update" || other.columns.contains(where: names.contains))
             }
-            let absorbed = earlier.map { $0.device == entry.device ? $0.absorbed : $0.revision }.max() ?? 0
+            // Changes without a device may have any author.
+            let isOwn = { (other: Entry) in entry.device != nil && other.device == entry.device }
+            let absorbed = earlier.map { isOwn($0) ? $0.absorbed : $0.revision }.max() ?? 0
             let list = JSONText.array(names.sorted().map { JSONText.quote($0) })
             let last = isRenewal ? [.text("create"), .null] : [Value.text("update"), .text(list)]
             return (entry.revision, last + [.integer(max(absorbed, entry.absorbed))])
