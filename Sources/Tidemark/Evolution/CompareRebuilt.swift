@@ -122,14 +122,26 @@ struct CompareRebuilt {
             if tables.count > 1 { try copyZoneRows(table) }
             try DifferingValues.createTable(in: db)
             for (own, wire) in shared(table) {
+                let key = RowJSON.key(table, alias: "t.")
                 try db.execute(
+                    // A captured edit is based on the row with what the migration wrote.
                     sql: """
                         INSERT INTO temp.tidemark_taken (tbl, key, col, theirs, mine, kind)
-                        SELECT ?, \(RowJSON.key(table, alias: "t.")), ?, \(zoneValue(wire)), t.\(SQLText.name(own)), 'both'
-                        FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.zoneRows) ON \(match(table))
-                        WHERE tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
-                            AND \(hasNoPendingChange(table, "t."))
-                        """, arguments: [table.name, own])
+                        SELECT ?1, key, ?2, theirs, mine, 'both'
+                        FROM (
+                            SELECT \(key) AS key, \(zoneValue(wire)) AS theirs,
+                                iif(base.key IS NULL, t.\(SQLText.name(own)), tidemark_decode(base.image -> ?3)) AS mine
+                            FROM main.\(SQLText.name(table.name)) AS t
+                            CROSS JOIN \(Self.zoneRows) ON \(match(table))
+                            LEFT JOIN tidemark_base AS base ON base.tbl = ?1 AND base.key = \(key)
+                            WHERE base.key IS NULL OR json_type(base.image, ?3) IS NOT NULL AND NOT EXISTS (
+                                SELECT 1 FROM tidemark_outbox AS pending
+                                WHERE pending.tbl = ?1 AND pending.key = base.key
+                                    AND json_type(pending.attributes, ?3) IS NOT NULL)
+                        )
+                        WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
+                        """, arguments: [table.name, own, MemberSQL.path(own)])
+                try ForgottenChanges(db: db).explainTaken(own, of: table)
             }
             try DifferingValues.park(
                 table, at: now, newID: newID, in: db,
@@ -223,7 +235,8 @@ struct CompareRebuilt {
     private func assignIDs(_ table: SyncedTable) throws {
         let alias = "main.\(SQLText.name(table.name))."
         let isNew = "NOT \(isInZone(table, alias: alias)) AND \(hasNoPendingChange(table, alias))"
-        try renumber(table, where: "\(isNew) AND NOT \(isChosen(table, isNew: isNew))")
+        let isKnown = ForgottenChanges.creates(table, key: RowJSON.key(table, alias: alias))
+        try renumber(table, where: "\(isNew) AND NOT \(isKnown) AND NOT \(isChosen(table, isNew: isNew))")
     }
 
     /// Returns the condition that the migration chose the id of a new row.
@@ -283,6 +296,7 @@ struct CompareRebuilt {
                 FROM main.\(SQLText.name(table.name)) AS t
                 WHERE NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))
                 """, arguments: [table.name])
+        try ForgottenChanges(db: db).explainFound()
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
@@ -299,6 +313,7 @@ struct CompareRebuilt {
                 JOIN \(Self.zoneRows) ON zone_row.key = replaced.key
                 WHERE replaced.tbl = ?1 AND replaced.mine IS NULL AND replaced.base IS NOT NULL AND zone_row.own IS NULL
                 """, arguments: [table.name])
+        try ForgottenChanges(db: db).explainFound()
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 

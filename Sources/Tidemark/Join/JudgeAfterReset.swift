@@ -122,6 +122,13 @@ struct JudgeAfterReset {
     ///
     /// The children that the author saw have pending changes, because the deletion has changed them as well.
     private func deletionsOverUnseenChildren(of parent: SyncedTable) throws -> [Row] {
+        try Self.deletionsOverUnseenChildren(of: parent, in: firstWaiting...Int64.max, schema, db)
+    }
+
+    /// Returns those of change sets with these sequence numbers; the tables have all changes before them.
+    static func deletionsOverUnseenChildren(
+        of parent: SyncedTable, in waiting: ClosedRange<Int64>, _ schema: SyncSchema, _ db: Database
+    ) throws -> [Row] {
         try schema.references(to: parent.name).filter { $0.1.parentColumns == parent.key }.flatMap { child, reference in
             let match = reference.columns.indices.map {
                 "child_row.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "pending.key"))"
@@ -132,13 +139,13 @@ struct JudgeAfterReset {
                     SELECT changeset.id, pending.key
                     FROM tidemark_outbox AS pending
                     JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
-                    WHERE pending.tbl = ? AND pending.operation = 'delete' AND pending.seq >= ? AND EXISTS (
+                    WHERE pending.tbl = ? AND pending.operation = 'delete' AND pending.seq BETWEEN ? AND ? AND EXISTS (
                         SELECT 1 FROM main.\(SQLText.name(child.name)) AS child_row
                         WHERE \(match.joined(separator: " AND ")) AND NOT EXISTS (
                             SELECT 1 FROM tidemark_outbox AS known
                             WHERE known.tbl = ? AND \(KeySQL.match(child, key: "known.key", alias: "child_row."))))
                     ORDER BY pending.seq
-                    """, arguments: [parent.name, firstWaiting, child.name])
+                    """, arguments: [parent.name, waiting.lowerBound, waiting.upperBound, child.name])
         }
     }
 

@@ -132,6 +132,11 @@ struct OfferAgain {
                 }
             }
         }
+        for table in schema.tables {
+            for row in try JudgeAfterReset.deletionsOverUnseenChildren(of: table, in: seq...seq, schema, db) {
+                try reasons.append(reason(.referenced, table: table, key: row.value("key")))
+            }
+        }
         guard reasons.isEmpty else {
             let list = reasons.map(\.json).joined(separator: ",")
             let events = try ParkConflict(db: db, now: now).parkUnsent([id: "[\(list)]"])

@@ -155,6 +155,7 @@ package struct TakeSnapshot {
         let schema = file.schema
         let isSame = header.epoch == file.epoch && header.revision == file.revision
         try round.drainWithUnsentRows()
+        if let recall, recall.isAboutOther { try ForgottenChanges(db: db).note(recall) }
         let othersMayHaveDeleted = !isSame
         if missingRows == .investigated, othersMayHaveDeleted, header.epoch == file.epoch,
             try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
@@ -163,12 +164,12 @@ package struct TakeSnapshot {
         }
         var events = try parkRebuilt(round, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
-        let hasEdits = try hasUncapturedEdits(file)
+        let hasEdits = try hasUncapturedEdits(file, header)
         let isSound = try !hasEdits || isOwnFileSound()
         events += try round.rebase(.replaced) {
             var events: [DeviceEvent] = []
             let parents = try OldParents(of: schema, in: db)
-            if hasEdits { try round.uncaptured.keepAllRows() }
+            if hasEdits { try round.uncaptured.keepAllRows(besides: CompareRebuilt.tables(file)) }
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
@@ -185,6 +186,7 @@ package struct TakeSnapshot {
             if hasEdits {
                 events += try round.uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
             }
+            try ForgottenChanges(db: db).clear()
             return try events + settleOutbox(header, round, parents: parents)
         }
         try ReplacedRows(db: db, schema: schema).forgetAll()
@@ -194,11 +196,16 @@ package struct TakeSnapshot {
         return ApplyResult(revision: header.revision, hasPending: hasPending ?? false, events: events)
     }
 
-    /// Whether rows differ from the confirmed ones; without their fingerprint, the comparison that led here counts.
-    private func hasUncapturedEdits(_ file: DeviceFile) throws -> Bool {
+    /// Whether rows may differ from the confirmed ones.
+    ///
+    /// Without their fingerprint, the comparison that led here counts. A file that has rebuilt a table knows none until
+    /// it has compared its rows, which a server with another history cannot do.
+    private func hasUncapturedEdits(_ file: DeviceFile, _ header: SnapshotFormat.Header) throws -> Bool {
         guard !file.isStale else { return false }
         let confirmed = ConfirmedRows(db: db, file: file)
-        guard let expected = confirmed.expectedFingerprint else { return trust == .differing }
+        guard let expected = confirmed.expectedFingerprint else {
+            return trust == .differing || (file.rebuilt != nil && header.epoch != file.epoch)
+        }
         return try confirmed.computeFingerprint() != expected
     }
 

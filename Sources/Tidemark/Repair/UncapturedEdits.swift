@@ -134,10 +134,10 @@ struct UncapturedEdits {
         }
     }
 
-    /// Keeps all rows, without their pending changes.
-    func keepAllRows() throws {
+    /// Keeps all rows without their pending changes, but for tables that have been compared already.
+    func keepAllRows(besides compared: [SyncedTable]) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
-        for table in schema.tables {
+        for table in schema.tables where !compared.contains(where: { $0.name == table.name }) {
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_previous (tbl, key, image)
@@ -197,6 +197,7 @@ struct UncapturedEdits {
             if case .same(withDeletions: true) = since { try findDeletions(table, place) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
+        try ForgottenChanges(db: db).explainFound()
         return try park().events
     }
 

@@ -26,6 +26,7 @@ extension EngineConnection {
 /// | `tidemark_held` | a value of a column that only the file has, while records are rewritten |
 /// | `tidemark_previous` | a row before the server's rows replace it |
 /// | `tidemark_found` | an edit that no trigger captured; `place` is its table's |
+/// | `tidemark_forgotten` | an acknowledged change that the server has lost, while a snapshot replaces the rows |
 enum ScratchTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_assigned (
@@ -49,6 +50,9 @@ enum ScratchTables {
         CREATE TEMP TABLE tidemark_found (
             place INTEGER, tbl TEXT, key TEXT, operation TEXT, base TEXT, mine TEXT, theirs TEXT,
             PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_forgotten (
+            tbl TEXT, key TEXT, number INTEGER, operation TEXT, attributes TEXT, PRIMARY KEY (tbl, key, number)
         ) WITHOUT ROWID;
         """
 }

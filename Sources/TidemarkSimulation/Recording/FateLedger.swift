@@ -52,6 +52,7 @@ final class FateLedger {
     private(set) var hasUncaptured: Set<String> = []
     /// The devices whose items lack a column of the zone's.
     private var hasDropped: Set<String> = []
+    private var isRestored = false
     /// Whether the next revision is another program's, which sees all rows.
     var isProgramWriting = false
 
@@ -130,6 +131,7 @@ final class FateLedger {
     /// Only a file that still has a text can offer it again.
     func restored(_ db: Database, from name: String, devices: [any FollowedFile]) throws {
         let before = zone
+        isRestored = true
         zone = copies[name] ?? Zone()
         revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_zone") ?? 0
         graves = [:]
@@ -197,6 +199,10 @@ final class FateLedger {
         let open = authors.filter { $0.value == device.name && isOpen($0.key, of: $0.value) }.map(\.key)
         graves[device.name] = nil
         givenUp.formUnion(try device.access { db in try open.filter { try !Self.holds(db, $0) } })
+        // The copy has a row as it was before it was sent, and nothing tells it from a new one.
+        if hasUncaptured.contains(device.name) {
+            mayReturn.formUnion(zone.arrived.intersection(try device.access(Self.texts)))
+        }
         try look(at: device)
     }
 
@@ -210,9 +216,12 @@ final class FateLedger {
     }
 
     /// Judges a conflict that a device shows.
+    ///
+    /// After a restore, nothing tells who made a row of a rebuilt table that the zone does not have.
     func shown(_ conflict: Conflict, on device: any FollowedFile) throws {
         guard Self.isUncaptured(conflict), !hasUncaptured.contains(device.name) else { return }
-        let texts = conflict.records.flatMap { Self.cells($0.mine).filter { $0.key != "mark" }.values }
+        let records = conflict.records.filter { !isRestored || $0.operation != "create" }
+        let texts = records.flatMap { Self.cells($0.mine).filter { $0.key != "mark" }.values }
         guard texts.contains(where: { authors[$0] == device.name && !rebuilt.contains($0) }) else { return }
         throw Finding("I6", actor: device.name, detail: "takes captured edits for uncaptured ones: \(conflict)")
     }
@@ -228,6 +237,8 @@ final class FateLedger {
             let mine = Self.cells(record.mine)
             guard decision.resolution != .accept else {
                 givenUp.formUnion(mine.values)
+                // The person has seen what an edit of a record was made on that the zone does not have.
+                if record.theirs == nil { givenUp.formUnion(Self.cells(record.base).values) }
                 continue
             }
             let theirs = Self.cells(record.theirs)

@@ -125,9 +125,10 @@ final class SimulatedServer {
 
     /// Answers a group together, without an effect.
     ///
-    /// With a planted bug each is answered in its turn only.
+    /// With a planted bug each is answered in its turn only, and so is a group that chooses ids where the server draws
+    /// them: a group passes over these, and one by one, the next id follows the highest.
     private func answerTogether(_ group: [ZoneRequest], _ db: Database) throws -> [ZoneResult]? {
-        guard !PlantedBug.isAnyPlanted else { return nil }
+        guard !PlantedBug.isAnyPlanted, !group.contains(where: Self.choosesIDs) else { return nil }
         var answers: [ZoneResult]?
         try db.inSavepoint {
             let transaction = try self.transaction(db)
@@ -135,6 +136,15 @@ final class SimulatedServer {
             return .rollback
         }
         return answers
+    }
+
+    /// Whether a request creates a record with an id that no device has been lent.
+    private static func choosesIDs(_ request: ZoneRequest) -> Bool {
+        guard case .sync(let text) = request.kind else { return false }
+        let creations = String(decoding: text, as: UTF8.self).matches(of: /"create":\[([-0-9,]+)\]/)
+        return creations.flatMap { $0.1.split(separator: ",") }.contains { id in
+            Int64(id).map { $0 > 0 && IDLayout.isOwn($0) } ?? false
+        }
     }
 
     /// Checks that a group's answers equal those of the requests one by one.
