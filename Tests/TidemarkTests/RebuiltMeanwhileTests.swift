@@ -372,6 +372,24 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Shape.allCases)
+    func `rule 1: without a history, a migration's edit under a later edit of the record becomes a conflict, too`(
+        shape: Shape
+    ) async throws {
+        let cara = try await cluster.device("cara", over: WithoutHistory(real: anna.transport))
+        try await cara.engine.sync()
+        try await ben.write("UPDATE note SET body = 'ben' WHERE id = 1")
+        try await ben.engine.sync()
+        try cara.writeOutside(shape.rebuild + "UPDATE note SET body = 'cara' WHERE id IN (1, 2)")
+        let later = try await cara.reopened()
+        try await later.write("UPDATE note SET done = 'later' WHERE id IN (1, 2)")
+        try await later.engine.sync()
+        let mine = try await later.engine.conflicts().flatMap(\.records).compactMap(\.mine)
+        #expect(mine.contains { $0.contains(#""body":"cara""#) }, "\(mine)")
+        try await Self.expectEqual(cluster, anna, ben, later)
+        #expect(try await cluster.rows("SELECT body FROM note WHERE id = 1") == ["ben"])
+    }
+
+    @Test(arguments: Shape.allCases)
     func `rule 24: behind the horizon, what a migration wrote becomes a conflict and revives nothing`(shape: Shape)
         async throws
     {

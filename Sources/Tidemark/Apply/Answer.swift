@@ -150,40 +150,11 @@ struct AnsweredSet {
                 "A change set has a member with a type that the protocol does not allow.", place: place)
         }
         reasons = member("reasons").map(reader.compactText) ?? "[]"
-        guard let blamed = try member("reasons").map({ try Self.blamed(by: $0, in: reader) }) ?? [] else {
+        guard let blamed = Conflict.Reason.list(reasons) else {
             throw Answer.inapplicable(
                 "A conflict has a reason with a form that the protocol does not allow.", place: place)
         }
-        self.blamed = blamed
-    }
-
-    /// Returns the records that reasons name; nil if a reason has a form that the protocol does not allow.
-    private static func blamed(by reasons: Cell, in whole: JSONReader) throws(TidemarkError) -> [(
-        table: String, key: String
-    )]? {
-        var reader = whole.reader(at: reasons.range.lowerBound)
-        var names: [(String, String)] = []
-        var isSound = true
-        try reader.array { (reader) throws(TidemarkError) in
-            guard try reader.kind() == .object else {
-                isSound = false
-                try reader.skip()
-                return
-            }
-            var members: [String: Cell] = [:]
-            try reader.object { (reader, name) throws(TidemarkError) in
-                members[reader.text(of: name)] = try reader.cell()
-            }
-            let member = { (name: String) in members[name] }
-            let areTexts = ["table", "rule", "message"].allSatisfy {
-                [nil, .text, .escapedText].contains(member($0)?.kind)
-            }
-            isSound = isSound && areTexts && [nil, .array].contains(member("columns")?.kind)
-            if let table = member("table").flatMap(reader.plainText), let key = member("key") {
-                names.append((table, reader.jsonText(of: key)))
-            }
-        }
-        return isSound ? names : nil
+        self.blamed = blamed.compactMap { reason in reason.key.map { (reason.table, $0) } }
     }
 
     /// Returns the key under which the device sent a record, as JSON; nil if the answer does not tell.

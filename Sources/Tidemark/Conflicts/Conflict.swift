@@ -98,86 +98,56 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
     static func all(_ db: Database) throws -> [Conflict] {
         let rows = try Row.fetchAll(db, cached: "SELECT * FROM tidemark_conflict ORDER BY number")
         guard !rows.isEmpty else { return [] }
-        let reasons = try reasons(db)
-        let records = try records(db)
-        let damaged = try String.fetchSet(db, cached: damagedSQL)
-        let after = try Dictionary(grouping: Row.fetchAll(db, cached: afterSQL)) { try $0.value("id") as String }
-        return try rows.map { row in
-            let id: String = try row.value("id")
+        let ids = try rows.map { try $0.value("id") as String }
+        let records = try Row.fetchAll(
+            db, cached: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key")
+        let parked = try Dictionary(grouping: records) { try $0.value("id") as String }
+        return try zip(ids, rows).map { id, row in
+            let reasons = try Reason.list(row.value("reasons"))
+            let after = try JSONParts.elements(of: row.value("after"))?.map(JSONText.unquote)
+            let records = try parked[id, default: []].map(Record.read)
             var conflict = Conflict(
                 number: try row.value("number"), kind: try Kind(rawValue: row.value("kind")) ?? .refused, id: id,
-                parked: try row.value("parked"), reasons: reasons[id] ?? [], records: records[id] ?? [],
-                after: try (after[id] ?? []).map { try $0.value("before") })
-            conflict.isDamaged = damaged.contains(id)
+                parked: try row.value("parked"), reasons: reasons ?? [], records: records.map(\.record),
+                after: ids.filter((after ?? []).contains))
+            conflict.isDamaged = reasons == nil || after == nil || !records.allSatisfy(\.isSound)
             return conflict
-        }
-    }
-
-    /// Returns SQL for a text of a conflict, or another one if it is damaged: it would hide all conflicts.
-    private static func readable(_ text: String, otherwise other: String) -> String {
-        "CASE WHEN json_valid(\(text)) THEN \(text) ELSE \(other) END"
-    }
-
-    private static let damagedSQL = """
-        SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)
-        UNION
-        SELECT id FROM tidemark_conflict_record
-        WHERE NOT json_valid(key) OR NOT json_valid(coalesce(base, '{}')) OR NOT json_valid(coalesce(mine, '{}'))
-            OR NOT json_valid(coalesce(theirs, '{}'))
-        """
-
-    private static let afterSQL = """
-        SELECT parked_set.id, predecessor.id AS before
-        FROM tidemark_conflict AS parked_set, json_each(\(readable("parked_set.after", otherwise: "'[]'"))) AS after_id
-        JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value
-        ORDER BY predecessor.number
-        """
-
-    private static func reasons(_ db: Database) throws -> [String: [Reason]] {
-        let rows = try Row.fetchAll(
-            db,
-            cached: """
-                SELECT parked_set.id,
-                    CAST(reason.value ->> '$.table' AS TEXT) AS tbl,
-                    reason.value -> '$.key' AS key,
-                    CAST(reason.value ->> '$.rule' AS TEXT) AS rule,
-                    CAST(reason.value ->> '$.message' AS TEXT) AS message,
-                    (SELECT group_concat(col.value, char(10))
-                        FROM json_each(reason.value, '$.columns') AS col) AS columns
-                FROM tidemark_conflict AS parked_set,
-                    json_each(\(readable("parked_set.reasons", otherwise: "'[]'"))) AS reason
-                """)
-        return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
-            try $0.map { row in
-                let columns: String? = try row.value("columns")
-                return Reason(
-                    table: try row.value("tbl") as String? ?? "", key: try row.value("key"),
-                    columns: columns?.split(separator: "\n").map(String.init) ?? [],
-                    rule: try row.value("rule") as String? ?? "", message: try row.value("message") as String? ?? "")
-            }
-        }
-    }
-
-    private static func records(_ db: Database) throws -> [String: [Record]] {
-        let rows = try Row.fetchAll(
-            db,
-            cached: """
-                SELECT id, tbl, key, operation, \(readable("base", otherwise: "NULL")) AS base,
-                    \(readable("mine", otherwise: "NULL")) AS mine,
-                    \(readable("theirs", otherwise: "NULL")) AS theirs
-                FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key
-                """)
-        return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
-            try $0.map { row in
-                Record(
-                    table: try row.value("tbl"), key: try row.value("key"), operation: try row.value("operation"),
-                    base: try row.value("base"), mine: try row.value("mine"), theirs: try row.value("theirs"))
-            }
         }
     }
 }
 
+extension Conflict.Record {
+    /// Reads a parked record without the texts that are damaged, which would hide all conflicts.
+    fileprivate static func read(_ row: Row) throws -> (record: Self, isSound: Bool) {
+        let names = ["base", "mine", "theirs"]
+        let images = try names.map { name in try (row.value(name) as String?).map { ($0, JSONParts.members(of: $0)) } }
+        let texts = images.map { image in image?.1 == nil ? nil : image?.0 }
+        let record = Self(
+            table: try row.value("tbl"), key: try row.value("key"), operation: try row.value("operation"),
+            base: texts[0], mine: texts[1], theirs: texts[2])
+        let isSound = JSONParts.elements(of: "[\(record.key)]") != nil && images.allSatisfy { $0 == nil || $0?.1 != nil }
+        return (record, isSound)
+    }
+}
+
 extension Conflict.Reason {
+    /// Reads an array of a response without white space; nil if a reason has a form that the protocol does not allow.
+    static func list(_ json: String) -> [Self]? {
+        let reasons = JSONParts.elements(of: json)?.map(Self.init(json:))
+        return reasons.flatMap { $0.contains(nil) ? nil : $0.compactMap(\.self) }
+    }
+
+    private init?(json: String) {
+        guard let members = JSONParts.members(of: json) else { return nil }
+        let values = Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
+        guard let columns = JSONParts.elements(of: values["columns"] ?? "[]") else { return nil }
+        let texts = ["table", "rule", "message"].map { values[$0] ?? "\"\"" } + columns
+        guard texts.allSatisfy({ $0.hasPrefix("\"") }) else { return nil }
+        self.init(
+            table: JSONText.unquote(texts[0]), key: values["key"], columns: columns.map(JSONText.unquote),
+            rule: JSONText.unquote(texts[1]), message: JSONText.unquote(texts[2]))
+    }
+
     /// The reason as JSON, in the form of a response's `reasons`.
     var json: String {
         let quote: (String) -> String = { JSONText.quote($0) }

@@ -42,23 +42,14 @@ struct LostParents {
 
     /// Throws if a record refers to a dropped one, unless `merged` names the record to refer to.
     func check(_ id: String, _ merged: [MergedRecord]) throws {
-        let reasons = try Row.fetchAll(
-            db,
-            sql: """
-                SELECT reason.value ->> '$.table' AS tbl, reason.value -> '$.key' AS key,
-                    reason.value ->> '$.columns[0]' AS name, reason.value ->> '$.message' AS message
-                FROM tidemark_conflict AS parked
-                JOIN json_each(iif(json_valid(parked.reasons), parked.reasons, '[]')) AS reason
-                WHERE parked.id = ? AND reason.value ->> '$.rule' = ?
-                """, arguments: [id, Self.rule])
-        for reason in reasons {
-            let (table, key, column): (String, String, String) = try (
-                reason.value("tbl"), reason.value("key"), reason.value("name")
-            )
+        let list = try String.fetchOne(db, sql: "SELECT reasons FROM tidemark_conflict WHERE id = ?", arguments: [id])
+        for reason in Conflict.Reason.list(list ?? "[]") ?? [] where reason.rule == Self.rule {
+            guard let key = reason.key, let column = reason.columns.first else { continue }
+            let table = reason.table
             let decision = merged.first { $0.table == table && $0.key == key }
             if let decision, decision.columns?.keys.contains(column) ?? true { continue }
             throw TidemarkError(
-                .invalidArgument, "\(table) \(key) has nothing to refer to. \(try reason.value("message") as String)",
+                .invalidArgument, "\(table) \(key) has nothing to refer to. \(reason.message)",
                 fix: "Name the record to refer to, by --merge and \(column); or leave \(table) \(key) out, or accept.",
                 place: .init(table: table, key: key, column: column))
         }

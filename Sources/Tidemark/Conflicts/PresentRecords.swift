@@ -152,7 +152,8 @@ extension Conflict {
         var conflicts = try all(db, schema: file.schema)
         guard !conflicts.isEmpty else { return [] }
         try EngineConnection.addFunctions(to: db)
-        try findReferrers(of: &conflicts, schema: file.schema, in: db)
+        let along = Tidemark.TakenAlong(db: db, schema: file.schema)
+        for index in conflicts.indices { conflicts[index].referrers = try along.referrers(of: conflicts[index]) }
         // A file that has left its zone has no rows of the server.
         if file.epoch != nil { try PresentRecords(db: db, schema: file.schema).show(in: &conflicts) }
         let places = Dictionary(uniqueKeysWithValues: file.schema.tables.enumerated().map { ($1.name, $0) })

@@ -75,7 +75,8 @@ struct TakenAlong {
         return found
     }
 
-    private func children(
+    /// Returns the keys of the records that refer to others.
+    func children(
         of keys: [String], in parent: SyncedTable, _ child: SyncedTable, by reference: SyncedTable.Reference
     ) throws -> [String] {
         let columns = zip(reference.columns, reference.parentColumns).map {
@@ -95,7 +96,7 @@ struct TakenAlong {
 }
 
 extension SyncedTable.Reference.Action {
-    fileprivate var takesAlong: Bool {
+    var takesAlong: Bool {
         switch self {
         case .cascade, .setNull, .setDefault: true
         case .noAction, .restrict: false

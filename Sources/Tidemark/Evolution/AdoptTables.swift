@@ -15,50 +15,40 @@ struct AdoptTables {
 
     // MARK: Keys
 
-    /// Gives the rows of an integer-keyed table temporary ids, and rewrites the references to them.
+    /// Gives the rows of an integer-keyed table ids of this device, and rewrites the references to them.
     ///
     /// `shared` returns the columns of a table that were synced before. There, the new reference is an edit.
     func assignTemporaryIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
         throws
     {
         guard table.keyKind == .integer else { return }
-        let name = SQLText.name(table.name)
         let key = SQLText.name(table.key[0])
-        try db.execute(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER);
-                DELETE FROM temp.tidemark_renumbered;
-                INSERT INTO temp.tidemark_renumbered
-                SELECT \(key),
-                    min((SELECT next FROM tidemark_temporary), (SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(name)))
-                        - row_number() OVER (ORDER BY \(key)) + 1
-                FROM main.\(name)
-                WHERE \(key) >= \(table.lowestID) AND \(condition);
-                UPDATE tidemark_temporary SET next = min(
-                    next,
-                    (SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(name)),
-                    (SELECT coalesce(min(fresh), 0) - 1 FROM temp.tidemark_renumbered));
-                UPDATE main.\(name) SET \(key) = renumbered.fresh
-                FROM temp.tidemark_renumbered AS renumbered
-                WHERE renumbered.old = main.\(name).\(key);
-                """)
+        let rows = """
+            SELECT \(SQLText.literal(table.name)) AS tbl, \(key) AS id FROM main.\(SQLText.name(table.name))
+            WHERE \(key) >= \(table.lowestID) AND \(condition)
+            """
+        guard try RenumberRecords(db: db, schema: schema).assign(rows) else { return }
+        try RenameRows(db: db, schema: schema).renameKeys(of: table)
         for child in try SchemaIntrospection(db).tables {
             for reference in child.references
             where reference.parent == table.name && reference.parentColumns == table.key {
-                try renumberReferences(child, reference.columns[0], shared: shared(child.name))
+                try renumberReferences(child, reference, shared: shared(child.name))
             }
         }
     }
 
-    private func renumberReferences(_ child: SyncedTable, _ column: String, shared: Set<String>) throws {
+    private func renumberReferences(
+        _ child: SyncedTable, _ reference: SyncedTable.Reference, shared: Set<String>
+    ) throws {
+        let column = reference.columns[0]
         let isEdit = shared.contains(column)
         if isEdit { try db.execute(sql: "UPDATE tidemark_state SET applying = 0") }
         try db.execute(
             sql: """
-                UPDATE main.\(SQLText.name(child.name)) SET \(SQLText.name(column)) = renumbered.fresh
-                FROM temp.tidemark_renumbered AS renumbered
-                WHERE renumbered.old = \(SQLText.name(column))
-                """)
+                UPDATE main.\(SQLText.name(child.name)) SET \(SQLText.name(column)) = assigned.permanent
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = ? AND assigned.temporary = \(SQLText.name(column))
+                """, arguments: [reference.parent])
         if isEdit { try db.execute(sql: "UPDATE tidemark_state SET applying = 1") }
     }
 

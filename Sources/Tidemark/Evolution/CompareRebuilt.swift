@@ -270,12 +270,6 @@ struct CompareRebuilt {
             shared: { name in former == nil ? [] : Set(schema.byName[name]?.columns.map(\.name) ?? []) })
         // The zone has had the references to a table that it dropped, so there they are edits.
         guard former == nil else { return }
-        try db.execute(
-            sql: """
-                DELETE FROM temp.tidemark_assigned;
-                INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
-                SELECT \(SQLText.literal(table.name)), old, fresh FROM temp.tidemark_renumbered;
-                """)
         try RewriteKeys(db: db, schema: schema, pairs: .ids).run(in: [
             "tidemark_outbox", "tidemark_base", "tidemark_held",
         ])

@@ -19,19 +19,22 @@ struct RestoreRowids {
     func run() throws {
         guard !columns.isEmpty else { return }
         try list()
-        try db.execute(sql: "DELETE FROM temp.tidemark_renumbered")
         try pair(by: "content")
         let remaining = try Row.fetchOne(
-            db, sql: "SELECT (\(count("tidemark_here", "old"))) = (\(count("tidemark_expected", "fresh")))")
+            db, sql: "SELECT (SELECT count(*) FROM (\(Self.rows))) = (SELECT count(*) FROM (\(Self.records)))")
         if try remaining?.value(0) == true { try pair(by: "0") }
         try numberNewRows()
         try write()
         try db.execute(sql: "DROP TABLE temp.tidemark_here; DROP TABLE temp.tidemark_expected")
     }
 
-    private func count(_ list: String, _ side: String) -> String {
-        "SELECT count(*) FROM temp.\(list) WHERE key NOT IN (SELECT \(side) FROM temp.tidemark_renumbered)"
-    }
+    /// The rows that have no number yet.
+    private static let rows = "SELECT key, content FROM temp.tidemark_here WHERE number IS NULL"
+    /// The records that no row has yet.
+    private static let records = """
+        SELECT key, content FROM temp.tidemark_expected
+        WHERE key NOT IN (SELECT number FROM temp.tidemark_here WHERE number IS NOT NULL)
+        """
 
     /// Lists the file's rows, and the rows that it should have: the zone's, with pending changes.
     private func list() throws {
@@ -45,12 +48,11 @@ struct RestoreRowids {
         }
         try db.execute(
             sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER);
                 DROP TABLE IF EXISTS temp.tidemark_here;
                 DROP TABLE IF EXISTS temp.tidemark_expected;
-                CREATE TEMP TABLE tidemark_here (key INTEGER PRIMARY KEY, content TEXT);
+                CREATE TEMP TABLE tidemark_here (key INTEGER PRIMARY KEY, content TEXT, number INTEGER);
                 CREATE TEMP TABLE tidemark_expected (key INTEGER PRIMARY KEY, content TEXT);
-                INSERT INTO temp.tidemark_here SELECT \(key), \(content(columns.map(\.own))) FROM main.\(name);
+                INSERT INTO temp.tidemark_here (key, content) SELECT \(key), \(content(columns.map(\.own))) FROM main.\(name);
                 """)
         try db.execute(
             sql: """
@@ -81,35 +83,32 @@ struct RestoreRowids {
 
     /// Pairs rows and records that have no pair yet, in order, among those of one group.
     private func pair(by group: String) throws {
-        let ranked = { (list: String, side: String) in
-            """
-            SELECT key, \(group) AS part, row_number() OVER (PARTITION BY \(group) ORDER BY key) AS place
-            FROM temp.\(list)
-            WHERE key NOT IN (SELECT \(side) FROM temp.tidemark_renumbered)
-            """
+        let ranked = { (list: String) in
+            "SELECT key, \(group) AS part, row_number() OVER (PARTITION BY \(group) ORDER BY key) AS place FROM (\(list))"
         }
         try db.execute(
             sql: """
-                INSERT INTO temp.tidemark_renumbered (old, fresh)
-                SELECT here.key, expected.key
-                FROM (\(ranked("tidemark_here", "old"))) AS here
-                JOIN (\(ranked("tidemark_expected", "fresh"))) AS expected
-                    ON expected.part = here.part AND expected.place = here.place
+                UPDATE temp.tidemark_here SET number = pair.number
+                FROM (
+                    SELECT here.key AS row, expected.key AS number
+                    FROM (\(ranked(Self.rows))) AS here
+                    JOIN (\(ranked(Self.records))) AS expected
+                        ON expected.part = here.part AND expected.place = here.place
+                ) AS pair
+                WHERE tidemark_here.key = pair.row
                 """)
     }
 
     private func numberNewRows() throws {
-        let key = SQLText.name(table.key[0])
-        let lowest = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
+        let isNumbered = try RenumberRecords(db: db, schema: schema).assign(
+            "SELECT ? AS tbl, key AS id FROM (\(Self.rows))", arguments: [table.name])
+        guard isNumbered else { return }
         try db.execute(
             sql: """
-                INSERT INTO temp.tidemark_renumbered (old, fresh)
-                SELECT key, min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY key) + 1
-                FROM temp.tidemark_here
-                WHERE key NOT IN (SELECT old FROM temp.tidemark_renumbered);
-                UPDATE tidemark_temporary SET next = min(
-                    next, (SELECT coalesce(min(fresh), 0) - 1 FROM temp.tidemark_renumbered));
-                """)
+                UPDATE temp.tidemark_here SET number = assigned.permanent
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = ? AND number IS NULL AND assigned.temporary = tidemark_here.key
+                """, arguments: [table.name])
     }
 
     /// Writes the new numbers, by way of numbers that no row has.
@@ -119,11 +118,11 @@ struct RestoreRowids {
             """
             UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
             SET \(key) = \(new)
-            FROM temp.tidemark_renumbered AS renumbered
+            FROM temp.tidemark_here AS here
             WHERE app_row.\(key) = \(old);
             """
         }
-        let passing = "renumbered.old - \(Int64.max / 2)"
-        try db.execute(sql: update("renumbered.old", passing) + update(passing, "renumbered.fresh"))
+        let passing = "here.key - \(Int64.max / 2)"
+        try db.execute(sql: update("here.key", passing) + update(passing, "here.number"))
     }
 }

@@ -40,8 +40,7 @@ struct DrawnIDs {
             db, cached: "SELECT key AS tbl, type, value AS ids FROM json_each(?)", arguments: [lent])
         for row in rows {
             let table: String = try row.value("tbl")
-            let ids = try row.value("type") == "array" ? Self.decode(row.value("ids"), in: db) : nil
-            guard let ids else {
+            guard try row.value("type") == "array", let ids = try Self.decode(row.value("ids")) else {
                 throw Answer.inapplicable("It lends ids in an unknown form.", place: .init(table: table))
             }
             let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
@@ -108,11 +107,14 @@ struct DrawnIDs {
 
     /// Takes ids below all that records of the table have or had; returns the first, the others are below it.
     private func takeTemporary(_ count: Int64, of table: SyncedTable) throws -> Int64 {
+        let key = SQLText.name(table.key[0])
+        // The app may have dropped the table.
+        let rows = try db.tableExists(table.name) ? "main.\(SQLText.name(table.name))" : "(SELECT 0 AS \(key))"
         let next = try Int64.fetchOne(
             db,
             sql: """
                 UPDATE tidemark_temporary SET next = min(next,
-                    (SELECT coalesce(min(\(SQLText.name(table.key[0]))), 0) - 1 FROM main.\(SQLText.name(table.name))),
+                    (SELECT coalesce(min(\(key)), 0) - 1 FROM \(rows)),
                     (SELECT coalesce(min(temporary), 0) - 1 FROM tidemark_idmap WHERE tbl = ?)) - ?
                 RETURNING next
                 """, arguments: [table.name, count])
@@ -187,7 +189,7 @@ struct DrawnIDs {
             db, sql: "SELECT coalesce(ids, '[]') AS ids, former, used FROM tidemark_lent WHERE tbl = ?",
             arguments: [table.name])
         guard let row, try id <= row.value("used") else { return false }
-        let lent = try [decode(row.value("ids"), in: db), decode(row.value("former"), in: db)]
+        let lent = try [decode(row.value("ids")), decode(row.value("former"))]
         return lent.contains { $0?.contains { $0.contains(id) } ?? false }
     }
 
@@ -248,7 +250,7 @@ struct DrawnIDs {
                 LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
                 """, arguments: [table.name])
         return try State(
-            lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
+            lent: (row?.value("ids") as String?).flatMap(Self.decode),
             used: row?.value("used") ?? -1, sequence: row?.value("seq"),
             highest: max(0, row?.value("top") as Int64? ?? 0))
     }
@@ -298,23 +300,15 @@ struct DrawnIDs {
     }
 
     /// Reads a JSON array of lent ids; nil if one has another form.
-    private static func decode(_ json: String, in db: Database) throws -> [LentIDs]? {
-        guard json != "[]" else { return [] }
-        let rows = try Row.fetchAll(
-            db,
-            cached: """
-                SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
-                FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
-                """, arguments: [json])
-        let ids = rows.compactMap { row in
-            let numbers = ["first", "last", "stride", "width"].compactMap { name -> Int64? in
-                guard case .int64(let number) = (row[name] as DatabaseValue).storage else { return nil }
-                return number
-            }
-            return numbers.count < 4
+    private static func decode(_ json: String) -> [LentIDs]? {
+        // The caller says what is wrong.
+        guard let lists = try? JSONDecoder().decode([[Int64]].self, from: Data(json.utf8)), lists.count <= regionsMax
+        else { return nil }
+        let ids = lists.compactMap { numbers in
+            numbers.count < 4
                 ? nil : LentIDs(first: numbers[0], last: numbers[1], stride: numbers[2], width: numbers[3])
         }
-        return ids.count == rows.count && ids.count <= regionsMax ? ids : nil
+        return ids.count == lists.count ? ids : nil
     }
 
     /// The most regions in which a server lends a table's ids.

@@ -15,61 +15,30 @@ struct NumberNewRows {
     ///
     /// `first` is the first captured change of these change sets; later changes of a row have the same number.
     func run(from first: Int64, sets: Int64) throws {
-        let tables = schema.tables.filter(\.hasRowidKey)
-        guard !tables.isEmpty else { return }
-        try db.execute(
-            cached: "CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)")
-        for table in tables {
-            // The app may have dropped the table after the edits.
-            let isPresent = try db.tableExists(table.name)
-            guard try findNewRows(of: table, isPresent: isPresent, sets: sets) > 0 else { continue }
-            try db.execute(cached: Self.renumberPending, arguments: [table.name, sets])
-            if isPresent { try renumberRows(of: table) }
-            try CaptureTables.renumber(
-                table, by: "temp.tidemark_renumbered", from: "old", to: "fresh", since: first, in: db)
-        }
-    }
-
-    private func renumberRows(of table: SyncedTable) throws {
-        let key = SQLText.name(table.key[0])
-        try DeviceFile.whileApplying(db) {
-            try db.execute(
-                cached: """
-                    UPDATE main.\(SQLText.name(table.name)) AS app_row
-                    SET \(key) = renumbered.fresh
-                    FROM temp.tidemark_renumbered AS renumbered
-                    WHERE app_row.\(key) = renumbered.old
-                    """)
-        }
-    }
-
-    private static let renumberPending = """
-        UPDATE tidemark_outbox AS pending
-        SET key = CAST(renumbered.fresh AS TEXT)
-        FROM temp.tidemark_renumbered AS renumbered
-        WHERE pending.tbl = ? AND pending.seq >= ? AND pending.key = CAST(renumbered.old AS TEXT)
-        """
-
-    /// Fills `temp.tidemark_renumbered`, and returns the number of new rows.
-    private func findNewRows(of table: SyncedTable, isPresent: Bool, sets: Int64) throws -> Int {
-        let key = SQLText.name(table.key[0])
-        let rows = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
-        let lowest = isPresent ? rows : "-1"
-        try db.execute(cached: "DELETE FROM temp.tidemark_renumbered")
-        try db.execute(
-            cached: """
-                INSERT INTO temp.tidemark_renumbered
-                SELECT CAST(key AS INTEGER),
-                    min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY seq, CAST(key AS INTEGER)) + 1
+        for table in schema.tables where table.hasRowidKey {
+            let hasNewRows = try RenumberRecords(db: db, schema: schema).assign(
+                """
+                SELECT tbl, CAST(key AS INTEGER) AS id
                 FROM tidemark_outbox
                 WHERE tbl = ? AND seq >= ?
                     AND operation = 'create'
                     AND CAST(key AS INTEGER) BETWEEN \(table.lowestID) AND \(TemporaryID.permanentMax)
                 """, arguments: [table.name, sets])
-        let count = db.changesCount
-        guard count > 0 else { return 0 }
-        try db.execute(
-            cached: "UPDATE tidemark_temporary SET next = (SELECT min(fresh) - 1 FROM temp.tidemark_renumbered)")
-        return count
+            guard hasNewRows else { continue }
+            try db.execute(cached: Self.renumberPending, arguments: [table.name, sets])
+            // The app may have dropped the table after the edits.
+            if try db.tableExists(table.name) {
+                try DeviceFile.whileApplying(db) { try RenameRows(db: db, schema: schema).renameKeys(of: table) }
+            }
+            try CaptureTables.renumber(table, since: first, in: db)
+        }
     }
+
+    private static let renumberPending = """
+        UPDATE tidemark_outbox AS pending
+        SET key = CAST(assigned.permanent AS TEXT)
+        FROM temp.tidemark_assigned AS assigned
+        WHERE assigned.tbl = ?1 AND pending.tbl = ?1 AND pending.seq >= ?2
+            AND pending.key = CAST(assigned.temporary AS TEXT)
+        """
 }

@@ -42,7 +42,7 @@ struct RenameRows {
                 """, arguments: [table.name])
     }
 
-    private func renameKeys(of table: SyncedTable) throws {
+    func renameKeys(of table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
         try db.execute(
             cached: """

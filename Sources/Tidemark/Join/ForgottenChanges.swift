@@ -56,7 +56,7 @@ struct ForgottenChanges {
             ).map { try RecordChange(stored: $0.value("attributes"), operation: $0.value("operation")) }
             let theirs = try RecordImage(stored: row.value("theirs"))
             let mine = try RecordImage(stored: row.value("mine"))
-            let edits = try mine.map { mine in
+            let edits = mine.map { mine in
                 // A change explains only its own columns of a row that the server does not have.
                 let isWhole = theirs != nil || changes.contains { $0.operation == .create }
                 return isWhole ? mine.columnsNotExplained(by: theirs, changes) : Set(mine.columns.keys)

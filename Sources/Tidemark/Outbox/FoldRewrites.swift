@@ -152,7 +152,7 @@ struct FoldRewrites {
                     WHERE app_row.\(key) = assigned.temporary
                     """)
         }
-        try CaptureTables.renumber(table, by: "temp.tidemark_assigned", from: "temporary", to: "permanent", in: db)
+        try CaptureTables.renumber(table, in: db)
         try db.execute(
             sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
     }

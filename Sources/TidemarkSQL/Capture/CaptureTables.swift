@@ -238,21 +238,18 @@ package enum CaptureTables {
         }
     }
 
-    /// Gives a table's captured rows since a number other integer keys; `mapping` is a table with a row for each key.
-    package static func renumber(
-        _ table: SyncedTable, by mapping: String, from former: String, to new: String, since first: Int64 = .min,
-        in db: Database
-    ) throws {
+    /// Gives a table's captured rows since a number the permanent ids of `temp.tidemark_assigned`.
+    package static func renumber(_ table: SyncedTable, since first: Int64 = .min, in db: Database) throws {
         for side in ["old_", "new_"] {
             let column = SQLText.name(side + table.key[0])
             try db.cachedStatement(
                 sql: """
                     UPDATE \(SQLText.name(shadow(table))) AS captured
-                    SET \(column) = renumbered.\(new)
-                    FROM \(mapping) AS renumbered
-                    WHERE captured.seq >= ? AND captured.\(column) = renumbered.\(former)
+                    SET \(column) = assigned.permanent
+                    FROM temp.tidemark_assigned AS assigned
+                    WHERE assigned.tbl = ? AND captured.seq >= ? AND captured.\(column) = assigned.temporary
                     """
-            ).execute(arguments: [first])
+            ).execute(arguments: [table.name, first])
         }
     }
 
