@@ -164,7 +164,7 @@ package struct TakeSnapshot {
         }
         var events = try parkRebuilt(round, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
-        let hasEdits = try hasUncapturedEdits(file, header)
+        let hasEdits = try hasUncapturedEdits(file)
         let isSound = try !hasEdits || isOwnFileSound()
         events += try round.rebase(.replaced) {
             var events: [DeviceEvent] = []
@@ -200,11 +200,11 @@ package struct TakeSnapshot {
     ///
     /// Without their fingerprint, the comparison that led here counts. A file that has rebuilt a table knows none until
     /// it has compared its rows, which a server with another history cannot do.
-    private func hasUncapturedEdits(_ file: DeviceFile, _ header: SnapshotFormat.Header) throws -> Bool {
+    private func hasUncapturedEdits(_ file: DeviceFile) throws -> Bool {
         guard !file.isStale else { return false }
         let confirmed = ConfirmedRows(db: db, file: file)
         guard let expected = confirmed.expectedFingerprint else {
-            return trust == .differing || (file.rebuilt != nil && header.epoch != file.epoch)
+            return trust == .differing || (file.rebuilt != nil && recall?.isAboutOther == true)
         }
         return try confirmed.computeFingerprint() != expected
     }
