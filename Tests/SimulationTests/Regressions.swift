@@ -116,6 +116,21 @@ struct Regression: Sendable, CustomTestStringConvertible {
         Regression(
             seed: 800_017, profile: .rest,
             defect: "a sum of the drain confirmed a change set, and the record's next change had another base"),
+        Regression(
+            seed: 800_020, profile: .fates,
+            defect: "an acknowledged deletion, offered again after a restore, took children along that others made"),
+        Regression(
+            seed: 800_005, profile: .fates,
+            defect: "after a restore, edits without triggers beside a rebuilt table were replaced unseen"),
+        Regression(
+            seed: 800_021, profile: .fates,
+            defect: "after a restore, a device's own acknowledged rows became edits that no trigger captured"),
+        Regression(
+            seed: 1018, profile: .fates,
+            defect: "a migration's edit of a row that was edited later was lost with the next snapshot"),
+        Regression(
+            seed: 1003, profile: .fates,
+            defect: "a pending change referred to a lost record, whose id another new record of the request got"),
         Regression(seed: 33, rounds: 10, defect: "a retry of a refused change set beside new rows of another program"),
     ]
 }

@@ -125,7 +125,8 @@ extension Conflict.Record {
         let record = Self(
             table: try row.value("tbl"), key: try row.value("key"), operation: try row.value("operation"),
             base: texts[0], mine: texts[1], theirs: texts[2])
-        let isSound = JSONParts.elements(of: "[\(record.key)]") != nil && images.allSatisfy { $0 == nil || $0?.1 != nil }
+        let isSound =
+            JSONParts.elements(of: "[\(record.key)]") != nil && images.allSatisfy { $0 == nil || $0?.1 != nil }
         return (record, isSound)
     }
 }
@@ -139,12 +140,12 @@ extension Conflict.Reason {
 
     private init?(json: String) {
         guard let members = JSONParts.members(of: json) else { return nil }
-        let values = Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
-        guard let columns = JSONParts.elements(of: values["columns"] ?? "[]") else { return nil }
-        let texts = ["table", "rule", "message"].map { values[$0] ?? "\"\"" } + columns
+        let value = { (name: String) in members.first { $0.name == name }?.value }
+        guard let columns = JSONParts.elements(of: value("columns") ?? "[]") else { return nil }
+        let texts = ["table", "rule", "message"].map { value($0) ?? "\"\"" } + columns
         guard texts.allSatisfy({ $0.hasPrefix("\"") }) else { return nil }
         self.init(
-            table: JSONText.unquote(texts[0]), key: values["key"], columns: columns.map(JSONText.unquote),
+            table: JSONText.unquote(texts[0]), key: value("key"), columns: columns.map(JSONText.unquote),
             rule: JSONText.unquote(texts[1]), message: JSONText.unquote(texts[2]))
     }
 

@@ -147,7 +147,9 @@ struct CompareRebuilt {
                 table, at: now, newID: newID, in: db,
                 message: "A migration rebuilt the table, and its rows differed from the zone's.")
             // Another device may have deleted the row, or changed it under a row number that is lost.
-            if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
+            let mayBeDeleted = table.hasRowidKey || othersMayHaveDeleted
+            if !mayBeDeleted { try captureCreated(table) }
+            try parkCreated(table, besidesEdited: mayBeDeleted)
             try parkDeleted(table)
         }
         try dropZoneRows()
@@ -280,16 +282,17 @@ struct CompareRebuilt {
             table, where: "NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))", in: db)
     }
 
-    /// Parks the rows that the zone lacks, as edits that no trigger captured.
-    private func parkCreated(_ table: SyncedTable) throws {
+    /// Parks rows that the zone lacks, as edits that no trigger captured; `hasOthers` adds those without a later edit.
+    private func parkCreated(_ table: SyncedTable, besidesEdited hasOthers: Bool) throws {
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, mine)
-                SELECT 0, ?, \(RowJSON.key(table, alias: "t.")), 'create',
-                    \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
+                SELECT 0, ?1, \(RowJSON.key(table, alias: "t.")), 'create', iif(base.key IS NULL,
+                    \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")), base.image)
                 FROM main.\(SQLText.name(table.name)) AS t
-                WHERE NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))
-                """, arguments: [table.name])
+                LEFT JOIN tidemark_base AS base ON base.tbl = ?1 AND base.key = \(RowJSON.key(table, alias: "t."))
+                WHERE NOT \(isInZone(table)) AND iif(base.key IS NULL, ?2, base.image IS NOT NULL)
+                """, arguments: [table.name, hasOthers])
         try ForgottenChanges(db: db).explainFound()
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }

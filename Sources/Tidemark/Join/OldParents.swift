@@ -47,7 +47,9 @@ struct OldParents {
         }
     }
 
-    /// Returns the pending change sets whose referenced record has changed, with that record's key.
+    /// Returns the pending change sets whose referenced record has changed or is gone, with that record's key.
+    ///
+    /// The id of one that is gone may become another record's in the same request.
     func changeSetsWithChangedParent(in parent: SyncedTable) throws -> [Row] {
         let references = referencing(parent).map { table, column in
             """
@@ -66,7 +68,7 @@ struct OldParents {
                 JOIN temp.tidemark_old_parent AS old_parent
                     ON old_parent.tbl = ?1 AND old_parent.key = CAST(reference.id AS TEXT)
                 JOIN tidemark_changeset AS changeset ON changeset.seq = reference.seq
-                WHERE old_parent.image IS NOT NULL AND old_parent.image <> (\(current))
+                WHERE old_parent.image IS NOT NULL AND old_parent.image IS NOT (\(current))
                 ORDER BY changeset.seq
                 """, arguments: [parent.name])
     }
