@@ -42,7 +42,8 @@ extension HTTPExchange {
         case .connectTimeout, .getConnectionFromPoolTimeout: "no connection in time"
         case .readTimeout: "no answer in time"
         case .writeTimeout: "the upload does not move"
-        case .remoteConnectionClosed, .uncleanShutdown: "the connection was cut"
+        // An early answer stops the upload.
+        case .remoteConnectionClosed, .uncleanShutdown, .bodyLengthMismatch: "the connection was cut"
         default: error.shortDescription.lowercased()
         }
     }
