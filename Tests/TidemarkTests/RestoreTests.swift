@@ -45,6 +45,17 @@ import TidemarkTestSupport
         }
     }
 
+    /// A server with two devices that have synced, and a backup of it from then.
+    private static func backedUp() async throws -> (
+        cluster: Cluster, anna: TestDevice, ben: TestDevice, backup: String
+    ) {
+        let cluster = try Cluster(schema: schema, seed: seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        return try await (cluster, anna, ben, cluster.backUp())
+    }
+
     private static let mine = """
         SELECT l.name, n.text, n.done FROM notes AS n JOIN lists AS l ON l.id = n.list_id
         WHERE n.text NOT LIKE 'newcomer%' ORDER BY n.text
@@ -94,11 +105,7 @@ import TidemarkTestSupport
     @Test(arguments: Way.allCases) func `rule 1 and 14: changes of others in the new history are not overwritten`(
         way: Way
     ) async throws {
-        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben")
-        try await cluster.converge(anna, ben)
-        let backup = try await cluster.backUp()
+        let (cluster, anna, ben, backup) = try await Self.backedUp()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 2")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 3")
@@ -239,11 +246,7 @@ import TidemarkTestSupport
     func `rule 1: an acknowledged deletion that is offered again takes no child along that others made meanwhile`(
         way: Way
     ) async throws {
-        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben")
-        try await cluster.converge(anna, ben)
-        let backup = try await cluster.backUp()
+        let (cluster, anna, ben, backup) = try await Self.backedUp()
         try await anna.write("DELETE FROM lists WHERE id = 1")
         try await anna.engine.sync()
         try await Self.restore(cluster, backup, way)
@@ -287,11 +290,7 @@ import TidemarkTestSupport
     func `rule 14: acknowledged rows of a table that a migration rebuilt are offered once after a restore`(way: Way)
         async throws
     {
-        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben")
-        try await cluster.converge(anna, ben)
-        let backup = try await cluster.backUp()
+        let (cluster, anna, ben, backup) = try await Self.backedUp()
         try await anna.write("INSERT INTO tags VALUES ('green', x'00ff00')")
         try await anna.engine.sync()
         try anna.writeOutside(Self.rebuildTags)

@@ -45,6 +45,27 @@ import TidemarkTestSupport
         } catch let error as TidemarkError { return error.code }
     }
 
+    @Test func `a deletion of two spellings of é that a record prevents is one conflict about two records`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE tag (name TEXT PRIMARY KEY NOT NULL);
+                CREATE TABLE note (id INTEGER PRIMARY KEY, tag TEXT REFERENCES tag);
+                CREATE INDEX note_tag ON note (tag);
+                """, seed: "INSERT INTO tag VALUES ('\u{e9}'), ('e\u{301}')")
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        try await anna.write("INSERT INTO note (tag) VALUES ('e\u{301}')")
+        try await ben.write("DELETE FROM tag")
+        try await anna.engine.sync()
+        try await ben.engine.sync()
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        #expect(conflict.records.count == 2)
+        #expect(conflict.referrers.map(\.parentKey.utf8.count) == ["\"e\u{301}\"".utf8.count])
+    }
+
     // MARK: Records that change again
 
     @Test func `A6, rule 1: a retry does not overwrite an edit that came after the refusal and that nobody was shown`()

@@ -81,7 +81,7 @@ struct Answer {
 
     // MARK: Errors
 
-    private static let foreign = TidemarkError(
+    static let foreign = TidemarkError(
         .invalidResponse, "The answer is not Tidemark's.",
         fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
 

@@ -99,6 +99,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         let rows = try Row.fetchAll(db, cached: "SELECT * FROM tidemark_conflict ORDER BY number")
         guard !rows.isEmpty else { return [] }
         let ids = try rows.map { try $0.value("id") as String }
+        let places = Dictionary(uniqueKeysWithValues: ids.enumerated().map { ($1, $0) })
         let records = try Row.fetchAll(
             db, cached: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key")
         let parked = try Dictionary(grouping: records) { try $0.value("id") as String }
@@ -109,7 +110,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
             var conflict = Conflict(
                 number: try row.value("number"), kind: try Kind(rawValue: row.value("kind")) ?? .refused, id: id,
                 parked: try row.value("parked"), reasons: reasons ?? [], records: records.map(\.record),
-                after: ids.filter((after ?? []).contains))
+                after: (after ?? []).compactMap { places[$0] }.sorted().map { ids[$0] })
             conflict.isDamaged = reasons == nil || after == nil || !records.allSatisfy(\.isSound)
             return conflict
         }

@@ -81,7 +81,7 @@ struct MergeConflicts {
         }
         // No function has seen the children that a deletion would delete.
         let named = Set(conflict.records.map(\.name))
-        let along = try TakenAlong(db: db, schema: schema).records(of: decisions, besides: named)
+        let along = try ReferringRecords(db: db, schema: schema).takenAlong(by: decisions, besides: named)
         guard along.isEmpty else { return false }
         do {
             try RecordDecision.write(decisions, schema: schema, in: db)

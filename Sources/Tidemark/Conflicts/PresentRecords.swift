@@ -47,7 +47,7 @@ struct PresentRecords {
     func show(in conflicts: inout [Conflict]) throws {
         let images = try parkedImages()
         for index in conflicts.indices where !conflicts[index].isDamaged {
-            conflicts[index].takenAlong = try TakenAlong(db: db, schema: schema).records(of: conflicts[index])
+            conflicts[index].takenAlong = try ReferringRecords(db: db, schema: schema).takenAlong(by: conflicts[index])
             conflicts[index].hasChanged = !conflicts[index].takenAlong.isEmpty
             for place in conflicts[index].records.indices {
                 let record = conflicts[index].records[place]
@@ -152,8 +152,8 @@ extension Conflict {
         var conflicts = try all(db, schema: file.schema)
         guard !conflicts.isEmpty else { return [] }
         try EngineConnection.addFunctions(to: db)
-        let along = Tidemark.TakenAlong(db: db, schema: file.schema)
-        for index in conflicts.indices { conflicts[index].referrers = try along.referrers(of: conflicts[index]) }
+        let referring = ReferringRecords(db: db, schema: file.schema)
+        for index in conflicts.indices { conflicts[index].referrers = try referring.referrers(of: conflicts[index]) }
         // A file that has left its zone has no rows of the server.
         if file.epoch != nil { try PresentRecords(db: db, schema: file.schema).show(in: &conflicts) }
         let places = Dictionary(uniqueKeysWithValues: file.schema.tables.enumerated().map { ($1.name, $0) })

@@ -123,7 +123,7 @@ struct SeenRecords {
     private func takenAlong(_ decisions: [RecordDecision], besides named: Set<RecordName>) throws
         -> [Conflict.TakenAlong]
     {
-        let along = try TakenAlong(db: db, schema: schema).records(of: decisions, besides: named)
+        let along = try ReferringRecords(db: db, schema: schema).takenAlong(by: decisions, besides: named)
         guard case .shown(let conflict) = seen else { return along }
         let shown = Set(conflict.takenAlong)
         return along.filter { !shown.contains($0) }

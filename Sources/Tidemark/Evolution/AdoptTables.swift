@@ -6,7 +6,7 @@ import TidemarkSQL
 /// Adopts tables that file and zone share for the first time, after a change of either schema.
 ///
 /// The zone's records come from the side table `tidemark_unknown`. Rows that this file had before become records that
-/// this device creates. The app chose their integer keys without the server, so they get temporary ids.
+/// this device creates. The app chose their integer keys without the server, so they get ids of this device.
 struct AdoptTables {
     let db: Database
     let schema: SyncSchema
@@ -18,7 +18,7 @@ struct AdoptTables {
     /// Gives the rows of an integer-keyed table ids of this device, and rewrites the references to them.
     ///
     /// `shared` returns the columns of a table that were synced before. There, the new reference is an edit.
-    func assignTemporaryIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
+    func assignIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
         throws
     {
         guard table.keyKind == .integer else { return }

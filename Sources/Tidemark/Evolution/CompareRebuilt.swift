@@ -209,7 +209,7 @@ struct CompareRebuilt {
 
     // MARK: Rows on one side only
 
-    /// Gives this device's rows temporary ids, in all tables before the first row is captured.
+    /// Gives this device's rows ids of this device, in all tables before the first row is captured.
     private func assignIDs() throws {
         for table in tables {
             try copyZoneRows(table)
@@ -264,10 +264,10 @@ struct CompareRebuilt {
             """
     }
 
-    /// Gives rows temporary ids, also in pending changes; the server has no such records, so only those refer to them.
+    /// Gives rows ids of this device, also in pending changes; the server has no such records, so only those name them.
     private func renumber(_ table: SyncedTable, where condition: String) throws {
         guard table.keyKind == .integer else { return }
-        try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignTemporaryIDs(
+        try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignIDs(
             table, where: condition,
             shared: { name in former == nil ? [] : Set(schema.byName[name]?.columns.map(\.name) ?? []) })
         // The zone has had the references to a table that it dropped, so there they are edits.

@@ -24,13 +24,13 @@ struct EarlyRows {
         }
     }
 
-    /// Gives uncaptured rows temporary ids; false if a constraint forbids new ids, so that the rows stay local.
+    /// Gives uncaptured rows ids of this device; false if a constraint forbids new ids, so that the rows stay local.
     private func assignIDs(to table: SyncedTable, _ adopt: AdoptTables) throws -> Bool {
         let name = "main.\(SQLText.name(table.name))."
         do {
             try db.inSavepoint {
                 // `capture` compares the references later, when they have the new ids.
-                try adopt.assignTemporaryIDs(table, where: hasNoPendingChange(table, name), shared: { _ in [] })
+                try adopt.assignIDs(table, where: hasNoPendingChange(table, name), shared: { _ in [] })
                 return .commit
             }
             return true

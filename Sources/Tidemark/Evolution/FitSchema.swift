@@ -196,7 +196,7 @@ struct FitSchema {
         let former = FormerRows(db: db, schema: step.new, now: now, newID: moment.newID)
         for table in step.droppedTables { try former.keep(table, step.old.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
-        for table in added { try adopt.assignTemporaryIDs(table, shared: step.sharedBefore) }
+        for table in added { try adopt.assignIDs(table, shared: step.sharedBefore) }
         for table in added { try adopt.capture(table) }
         try former.dropUnneeded()
         let columns = step.addedColumns.map { table, columns in

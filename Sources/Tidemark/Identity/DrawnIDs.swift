@@ -301,7 +301,7 @@ struct DrawnIDs {
 
     /// Reads a JSON array of lent ids; nil if one has another form.
     private static func decode(_ json: String) -> [LentIDs]? {
-        // The caller names the table and the fault.
+        // An answer is refused with it; for a damaged text of the books, the device asks for other ids.
         guard let lists = try? JSONDecoder().decode([[Int64]].self, from: Data(json.utf8)), lists.count <= regionsMax
         else { return nil }
         let ids = lists.compactMap { numbers in

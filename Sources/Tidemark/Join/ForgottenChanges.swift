@@ -13,16 +13,15 @@ struct ForgottenChanges {
     /// Notes the changes that the server does not know, before a comparison.
     func note(_ recall: Recall) throws {
         try clear()
-        for id in try KeptChangeSets.ids(in: db) where !id.isKnown(by: recall.knownIDs) {
-            try db.execute(
-                sql: """
-                    INSERT INTO temp.tidemark_forgotten
-                    SELECT record.tbl, record.key, kept.number, record.operation, record.attributes
-                    FROM tidemark_kept AS kept
-                    JOIN tidemark_kept_record AS record USING (number)
-                    WHERE kept.id = ?
-                    """, arguments: [id.present])
-        }
+        let ids = try KeptChangeSets.ids(in: db).filter { !$0.isKnown(by: recall.knownIDs) }.map(\.present)
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_forgotten
+                SELECT record.tbl, record.key, kept.number, record.operation, record.attributes
+                FROM tidemark_kept AS kept
+                JOIN tidemark_kept_record AS record USING (number)
+                WHERE kept.id IN (SELECT value FROM json_each(?))
+                """, arguments: [JSONText.array(ids.map(JSONText.quote))])
     }
 
     func clear() throws { try db.execute(sql: "DELETE FROM temp.tidemark_forgotten") }

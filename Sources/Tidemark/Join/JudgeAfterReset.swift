@@ -135,7 +135,7 @@ struct JudgeAfterReset {
             }
             return try Row.fetchAll(
                 db,
-                sql: """
+                cached: """
                     SELECT changeset.id, pending.key
                     FROM tidemark_outbox AS pending
                     JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq

@@ -117,8 +117,13 @@ struct OfferAgain {
         // Parking a predecessor may have parked this one as well.
         guard let id else { return [] }
         var reasons: [Conflict.Reason] = []
+        var deletingTables: [SyncedTable] = []
         for table in schema.tables {
-            for row in try records(of: table, seq) {
+            let records = try records(of: table, seq)
+            if try records.contains(where: { try $0.value("operation") == TidemarkCore.Operation.delete.rawValue }) {
+                deletingTables.append(table)
+            }
+            for row in records {
                 let images = try ThreeWay(
                     base: RecordImage(stored: row.value("before")), theirs: RecordImage(stored: row.value("current")))
                 let change = try RecordChange(stored: row.value("attributes"), operation: row.value("operation"))
@@ -132,7 +137,7 @@ struct OfferAgain {
                 }
             }
         }
-        for table in schema.tables {
+        for table in deletingTables {
             for row in try JudgeAfterReset.deletionsOverUnseenChildren(of: table, in: seq...seq, schema, db) {
                 try reasons.append(reason(.referenced, table: table, key: row.value("key")))
             }
@@ -153,7 +158,7 @@ struct OfferAgain {
     private func records(of table: SyncedTable, _ seq: Int64) throws -> [Row] {
         try Row.fetchAll(
             db,
-            sql: """
+            cached: """
                 SELECT pending.key, pending.operation, pending.before, pending.attributes,
                     (\(RowJSON.current(table, key: "pending.key"))) AS current
                 FROM tidemark_outbox AS pending

@@ -1,6 +1,4 @@
-import GRDB
 import TidemarkCore
-import TidemarkSQL
 
 /// The server's answer to the recall request: which of this device's change sets it knows.
 ///
@@ -25,34 +23,41 @@ package struct Recall: Hashable, Sendable {
 
 extension Recall {
     /// Reads the answer for a file in the history `fileEpoch`; nil if that history is in doubt.
-    init(_ answer: [UInt8], fileEpoch: String?, in db: Database) throws {
-        let text = String(decoding: answer, as: UTF8.self)
-        let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT ?1 ->> '$.epoch' AS epoch, ?1 -> '$.changeSets' AS sets,
-                    coalesce(?1 -> '$.overruled', '[]') AS overruled,
-                    CASE json_type(?1, '$.seen') WHEN 'integer' THEN ?1 ->> '$.seen' END AS seen
-                WHERE json_valid(?1) AND json_type(?1, '$.epoch') = 'text'
-                    AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
-                    AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
-                    AND (json_type(?1, '$.seen') IS NOT 'integer' OR typeof(?1 ->> '$.seen') = 'integer')
-                """, arguments: [text])
-        guard let row else {
-            throw TidemarkError(
-                .invalidResponse, "The answer is not Tidemark's.",
-                fix: "Nothing was changed. Compare the versions of both sides.")
-        }
-        epoch = try row.value("epoch")
-        changeSets = try row.value("sets")
-        lastRevision = try row.value("seen")
-        overruled = try row.value("overruled")
-        isAboutOther = fileEpoch != epoch
-        let ids = { (member: String) in
-            try String.fetchSet(
-                db, sql: "SELECT atom FROM json_each(?, ?) WHERE type = 'text'", arguments: [text, "$.\(member)"])
-        }
-        knownIDs = try ids("known")
-        unchangedIDs = try ids("asSent")
+    init(_ answer: [UInt8], fileEpoch: String?) throws(TidemarkError) {
+        var epoch: String?
+        var seen: Int64?
+        var changeSets: String?
+        var known: Set<String>?
+        var unchanged: Set<String> = []
+        var overruled = "[]"
+        do throws(TidemarkError) {
+            try answer.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+                var reader = try JSONReader(bytes)
+                try reader.object { (reader, name) throws(TidemarkError) in
+                    let cell = try reader.cell()
+                    switch (reader.text(of: name), cell.kind) {
+                    case ("epoch", _): epoch = reader.plainText(of: cell)
+                    case ("seen", .integer):
+                        seen = reader.integer(in: cell.range)
+                        if seen == nil { throw Answer.foreign }
+                    case ("changeSets", .array): changeSets = reader.jsonText(of: cell)
+                    case ("known", .array): known = Self.ids(in: reader.jsonText(of: cell))
+                    case ("asSent", .array): unchanged = Self.ids(in: reader.jsonText(of: cell))
+                    case ("overruled", .array): overruled = reader.jsonText(of: cell)
+                    case ("overruled", _): throw Answer.foreign
+                    default: break
+                    }
+                }
+                try reader.finish()
+            }
+        } catch { throw Answer.foreign }
+        guard let epoch, let changeSets, let known else { throw Answer.foreign }
+        self.init(
+            isAboutOther: fileEpoch != epoch, epoch: epoch, lastRevision: seen, knownIDs: known, changeSets: changeSets,
+            unchangedIDs: unchanged, overruled: overruled)
+    }
+
+    private static func ids(in json: String) -> Set<String> {
+        Set((JSONParts.elements(of: json) ?? []).filter { $0.hasPrefix("\"") }.map(JSONText.unquote))
     }
 }

@@ -153,7 +153,7 @@ package struct SyncRound: Sendable {
         machine.heard(from: outgoing)
         guard outgoing.exchange != .question else {
             let epoch = machine.doubt == .verdicts ? try DeviceFile(db).epoch : nil
-            try tell(.recalled(Recall(answer, fileEpoch: epoch, in: db)))
+            try tell(.recalled(Recall(answer, fileEpoch: epoch)))
             return []
         }
         let isComparing = machine.isComparing

@@ -26,6 +26,15 @@ public struct RecordKey: Hashable, Sendable {
     }
 }
 
+/// Keys are equal if their bytes are, as SQLite compares them: Swift finds two spellings of "é" equal.
+extension RecordKey {
+    /// Compares the bytes of two keys.
+    public static func == (one: Self, other: Self) -> Bool { one.json.utf8.elementsEqual(other.json.utf8) }
+
+    /// Hashes the bytes of the key.
+    public func hash(into hasher: inout Hasher) { for byte in json.utf8 { hasher.combine(byte) } }
+}
+
 extension RecordKey: ExpressibleByIntegerLiteral {
     /// Creates the key of a record with an integer id.
     public init(integerLiteral id: Int64) { self.init([id]) }
