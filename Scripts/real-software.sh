@@ -5,7 +5,7 @@
 #
 # APPLICATION is django, django-postgres, anki, gnucash or openapi; without it, all. Each one creates its
 # data, the server adopts it, two devices join, the application works on both files, and all sync. Then the
-# application checks every file, and all digests are equal.
+# application checks every file, and all digests are equal. Django's applications then get their next version.
 #
 # openapi stands for programs that know a zone by GET /openapi.json only: the document is valid, and with
 # TIDEMARK_LONG=1 schemathesis sends the requests that it makes from the document.
@@ -164,6 +164,25 @@ story() {
     step "the digest is one after the checks, too" compare_digests
 }
 
+# update DATABASE: the application's next version, on one device before the server and on one after it.
+update() {
+    local name
+    step "ben's old application works" drive late "ben.$suffix" ben || return 1
+    export SHOP_VERSION=2
+    step "anna's application migrates" drive migrate "anna.$suffix" || return 1
+    step "anna's file waits for the server" waits anna || return 1
+    step "anna's new application works" drive late "anna.$suffix" anna || return 1
+    step "the server's application migrates" drive migrate "$1" || return 1
+    step "ben's edits wait for his update" waits ben || return 1
+    step "ben's application migrates" drive migrate "ben.$suffix" || return 1
+    step "both files sync, without a conflict" sync_all || return 1
+    step "server and devices have one digest" compare_digests || return 1
+    for name in anna ben; do step "checks $name's file" drive updated "$name.$suffix" || return 1; done
+}
+
+# waits NAME: succeeds if the sync of a file says that something has to be done first.
+waits() { ! within_limit "$binary" device sync "$1.$suffix"; }
+
 # describe: the served document, and with TIDEMARK_LONG=1 the requests that follow from it.
 describe() {
     mkdir -p "$work/$application" && cd "$work/$application" || return 1
@@ -176,13 +195,14 @@ describe() {
 
 run_application() {
     application=$1
+    unset SHOP_VERSION
     case $1 in
-        django) driver=django_shop && story sqlite3 shop.sqlite3 shop.sqlite3 ;;
+        django) driver=django_shop && story sqlite3 shop.sqlite3 shop.sqlite3 && update shop.sqlite3 ;;
         django-postgres)
             [ -n "${TIDEMARK_POSTGRES:-}" ] || { echo "$1: skipped: TIDEMARK_POSTGRES is not set"; return 0; }
             local url=${TIDEMARK_POSTGRES%/*}/shop_$$
             psql -qX "$TIDEMARK_POSTGRES" -c "CREATE DATABASE shop_$$" || return 1
-            driver=django_shop && story sqlite3 "$url" --store "$url" --adopt --device-types django
+            driver=django_shop && story sqlite3 "$url" --store "$url" --adopt --device-types django && update "$url"
             ;;
         anki) driver=anki_cards && story anki2 cards.anki2 cards.anki2 --collation unicase=NOCASE \
                 --policy col=latest --policy config=latest ;;

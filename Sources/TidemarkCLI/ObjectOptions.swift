@@ -15,7 +15,7 @@ struct FunctionOptions: ParsableArguments {
     ) var names: [String] = []
 }
 
-/// `--trigger` and `--collation`: what the server knows of the program's own triggers and collations.
+/// `--trigger`, `--collation` and `--migrations`: what the server knows of the program's own objects.
 struct ObjectOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -37,7 +37,17 @@ struct ObjectOptions: ParsableArguments {
             valueName: "name=collation")
     ) var collation: [String] = []
 
-    var isEmpty: Bool { trigger.isEmpty && collation.isEmpty }
+    @Option(
+        help: ArgumentHelp(
+            """
+            A table in which your framework notes its migrations; may be repeated. Those of Django, Rails, Room, \
+            Alembic, EF Core, Flyway, Knex, Prisma and GRDB are known.
+            """,
+            discussion: "The zone keeps it. Such a table does not sync: a device gets its rows with the columns.",
+            valueName: "table")
+    ) var migrations: [String] = []
+
+    var isEmpty: Bool { trigger.isEmpty && collation.isEmpty && migrations.isEmpty }
 
     func read() throws -> ObjectDeclarations {
         let triggers = try trigger.reduce(into: [String: Bool]()) { triggers, text in
@@ -58,6 +68,6 @@ struct ObjectOptions: ParsableArguments {
             }
             collations[parts[0]] = parts[1].uppercased()
         }
-        return ObjectDeclarations(triggers: triggers, collations: collations)
+        return ObjectDeclarations(triggers: triggers, collations: collations, migrationTables: Set(migrations))
     }
 }

@@ -59,7 +59,7 @@ final class OutsideWatch: Sendable {
             return cached.head
         }
         let layout = schema.schema.fingerprintLayout
-        guard try ServedSchema.Version(of: db) == schema.version,
+        guard try schema.version.isCurrent(in: db),
             let head = try FileConnection(db).zoneHead(for: nil, schema: schema.hash, layout: layout)
         else { return nil }
         state.withLock { $0.head = (version, head) }

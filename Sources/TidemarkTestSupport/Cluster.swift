@@ -45,10 +45,12 @@ public final class Cluster: DeviceHome {
     }
 
     /// Makes a server of a copy of a file.
-    public convenience init(adopting file: URL, keys: [String: [String]] = [:]) throws {
+    public convenience init(
+        adopting file: URL, keys: [String: [String]] = [:], objects: ObjectDeclarations = ObjectDeclarations()
+    ) throws {
         let folder = try Self.newFolder()
         try FileManager.default.copyItem(at: file, to: folder.appendingPathComponent(Self.zoneFile))
-        try self.init(in: folder, keys: keys, policies: [:], limits: .standard, now: nil)
+        try self.init(in: folder, keys: keys, policies: [:], objects: objects, limits: .standard, now: nil)
     }
 
     private init(

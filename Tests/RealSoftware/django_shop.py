@@ -4,6 +4,9 @@
     django_shop.py create DATABASE        makes the tables and the first rows
     django_shop.py work DATABASE NAME     creates, changes and deletes rows as NAME, by the ORM
     django_shop.py check DATABASE NAME... reads everything, and requires what each NAME has done
+    django_shop.py late DATABASE NAME     comments as NAME, for a device that is updated later
+    django_shop.py migrate DATABASE       brings the tables to the version of SHOP_VERSION, 1 or 2
+    django_shop.py updated DATABASE       requires that version 2 has nothing to migrate, and all comments
 """
 
 import datetime
@@ -55,7 +58,9 @@ def start(url):
 
 def create(url):
     start(url)
-    call_command("migrate", verbosity=0)
+    for app in ["contenttypes", "auth", "sessions", "admin"]:
+        call_command("migrate", app, verbosity=0)
+    call_command("migrate", "shop", "0001", verbosity=0)
     from django.contrib.auth.models import Permission, User
     from shop.models import Comment, Customer, Order, Product, Tag
 
@@ -163,7 +168,32 @@ def check(url, *names):
     print(f"{rows} objects read; generic relations, log entries and generated columns agree")
 
 
+def late(url, name):
+    start(url)
+    from shop.models import Comment, Product
+
+    for number in range(3):
+        Comment.objects.create(content_object=Product.objects.get(sku="P3"), text=f"{name} comments late {number}")
+
+
+def migrate(url):
+    start(url)
+    call_command("migrate", verbosity=1)
+
+
+def updated(url):
+    start(url)
+    call_command("migrate", check=True, verbosity=0)
+    from django.db import connection
+    from shop.models import Comment
+
+    connection.check_constraints()
+    require(Comment.objects.filter(text__contains="late", stars=0).count() == 6, "the comments of old and new application")
+    require(not Comment.objects.exclude(stars=0).exists(), "the stars of the others")
+    print(f"nothing to migrate; {Comment.objects.count()} comments have stars")
+
+
 NAMES = ["anna", "ben"]
 
 if __name__ == "__main__":
-    run(sys.argv, create=create, work=work, check=check)
+    run(sys.argv, create=create, work=work, check=check, late=late, migrate=migrate, updated=updated)

@@ -40,7 +40,7 @@ extension Budget {
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [
         "a push of two records": statements(25), "a refused push of two records": statements(19),
-        "a pull of one revision": statements(16), "an idle sync of a device": statements(49),
+        "a pull of one revision": statements(15), "an idle sync of a device": statements(49),
         "opening a device's file and one idle sync": statements(166),
     ]
     private static func statements(_ count: Int) -> Budget {

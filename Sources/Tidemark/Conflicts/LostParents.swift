@@ -45,13 +45,12 @@ struct LostParents {
         let list = try String.fetchOne(db, sql: "SELECT reasons FROM tidemark_conflict WHERE id = ?", arguments: [id])
         for reason in Conflict.Reason.list(list ?? "[]") ?? [] where reason.rule == Self.rule {
             guard let key = reason.key, let column = reason.columns.first else { continue }
-            let table = reason.table
-            let decision = merged.first { $0.table == table && $0.key == key }
+            let decision = merged.first { $0.table == reason.table && $0.key == key }
             if let decision, decision.columns?.keys.contains(column) ?? true { continue }
             throw TidemarkError(
-                .invalidArgument, "\(table) \(key) has nothing to refer to. \(reason.message)",
-                fix: "Name the record to refer to, by --merge and \(column); or leave \(table) \(key) out, or accept.",
-                place: .init(table: table, key: key, column: column))
+                .invalidArgument, "\(reason.table) \(key) has nothing to refer to. \(reason.message)",
+                fix: "Name the record to refer to, by --merge and \(column); or leave this record out, or accept.",
+                place: .init(table: reason.table, key: key, column: column))
         }
     }
 

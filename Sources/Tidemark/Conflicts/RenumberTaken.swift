@@ -59,7 +59,12 @@ struct RenumberTaken {
                 taken.contains { $0.table == record.table && $0.key == record.key }
             }
             let records = taken + occupied.filter { !isListed($0) }
-            guard try makeAgain(conflict, renumbering: records, &outcome) else { continue }
+            var events: [DeviceEvent] = []
+            let resolve = ResolveConflict(db: db, schema: schema, seen: .judged)
+            guard try resolve.retry(conflict.id, after: { events = try renumber(records, of: conflict.id) }) else {
+                continue
+            }
+            outcome.events += events
             try round.drain(.all)
             outcome.ids.append(conflict.id)
         }
@@ -120,28 +125,6 @@ struct RenumberTaken {
             occupied.append(record)
         }
         return occupied
-    }
-
-    /// Returns whether the change set fits the rows with new ids; otherwise a person decides.
-    private func makeAgain(_ conflict: Conflict, renumbering taken: [Conflict.Record], _ outcome: inout Outcome) throws
-        -> Bool
-    {
-        var events: [DeviceEvent] = []
-        do {
-            try db.inSavepoint {
-                events = try renumber(taken, of: conflict.id)
-                try ResolveConflict(db: db, schema: schema, seen: .judged).resolve(conflict.id, .retry)
-                // References are not enforced where an answer is applied.
-                guard try ForeignKeyCheck(db, schema: schema).all(limit: 1).isEmpty else {
-                    throw RecordDecision.misfit("a reference points at nothing")
-                }
-                return .commit
-            }
-        } catch let error as TidemarkError
-            where [.constraintViolated, .invalidArgument].contains(error.code)
-        { return false }
-        outcome.events += events
-        return true
     }
 
     /// Gives records of a conflict their next ids, in it and in those that depend on it.

@@ -67,6 +67,21 @@ package struct ResolveConflict {
         return chain
     }
 
+    /// Retries a conflict by itself, where references are not enforced; false if it does not fit, so a person decides.
+    func retry(_ id: String, after prepare: () throws -> Void = {}) throws -> Bool {
+        do {
+            try db.inSavepoint {
+                try prepare()
+                try resolve(id, .retry)
+                guard try ForeignKeyCheck(db, schema: schema).all(limit: 1).isEmpty else {
+                    throw RecordDecision.misfit("a reference points at nothing")
+                }
+                return .commit
+            }
+            return true
+        } catch is TidemarkError { return false }  // for example, the app has dropped a column of it
+    }
+
     /// Returns the missing records that the conflict with an id or a number updates.
     func recordsToRecreate(_ name: String) throws -> [Conflict.Record] {
         let id = try id(of: name)

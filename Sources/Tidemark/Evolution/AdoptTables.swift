@@ -18,9 +18,7 @@ struct AdoptTables {
     /// Gives the rows of an integer-keyed table ids of this device, and rewrites the references to them.
     ///
     /// `shared` returns the columns of a table that were synced before. There, the new reference is an edit.
-    func assignIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
-        throws
-    {
+    func assignIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>) throws {
         guard table.keyKind == .integer else { return }
         let key = SQLText.name(table.key[0])
         let rows = """
@@ -91,8 +89,7 @@ struct AdoptTables {
 
     /// Writes the zone's records, in a rebase.
     func take(_ table: SyncedTable) throws {
-        let places = Dictionary(
-            table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ($1.name, $0) })
         let columns = shared(table).map { ($0.wire, places[$0.own] ?? 0) }
         try WriteRecords(db: db, schema: schema).writeValues(
             .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),

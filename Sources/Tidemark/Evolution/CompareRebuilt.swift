@@ -319,8 +319,7 @@ struct CompareRebuilt {
         let values = columns.map { zoneValue($0.wire) }
         let deletedRows = """
             FROM \(Self.zoneRows)
-            WHERE zone_row.own IS NULL AND \(hasNoPendingChange(table, key: "zone_row.key"))
-                AND \(isContended(table, key: "zone_row.key", contended))
+            WHERE zone_row.own IS NULL AND \(isContended(table, key: "zone_row.key", contended))
             """
         let old = columns.map { SQLText.name("old_" + $0.own) }.joined(separator: ", ")
         try db.execute(
@@ -374,15 +373,6 @@ struct CompareRebuilt {
 
     /// Returns the condition that a pending change has not altered the row.
     private func hasNoPendingChange(_ table: SyncedTable, _ alias: String) -> String {
-        hasNoPendingChange(table, key: RowJSON.key(table, alias: alias))
-    }
-
-    private func hasNoPendingChange(_ table: SyncedTable, key: String) -> String {
-        guard !isRewound else { return "true" }
-        return """
-            NOT EXISTS (
-                SELECT 1 FROM tidemark_base
-                WHERE tidemark_base.tbl = \(SQLText.literal(table.name)) AND tidemark_base.key = \(key))
-            """
+        isRewound ? "true" : EarlyRows.isUncaptured(table, alias)
     }
 }

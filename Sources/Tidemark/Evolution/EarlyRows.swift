@@ -16,7 +16,7 @@ struct EarlyRows {
     func capture() throws {
         let adopt = AdoptTables(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let tables = try schema.tables.filter { try assignIDs(to: $0, adopt) }
-        for table in tables { try CaptureRows.captureAsCreated(table, where: hasNoPendingChange(table, "t."), in: db) }
+        for table in tables { try CaptureRows.captureAsCreated(table, where: Self.isUncaptured(table, "t."), in: db) }
         for table in schema.tables {
             try CaptureMissedEdits(db: db, schema: schema).capture(table) { column in
                 try SQLText.literal(DefaultValue.json(column, in: db))
@@ -30,14 +30,15 @@ struct EarlyRows {
         do {
             try db.inSavepoint {
                 // `capture` compares the references later, when they have the new ids.
-                try adopt.assignIDs(table, where: hasNoPendingChange(table, name), shared: { _ in [] })
+                try adopt.assignIDs(table, where: Self.isUncaptured(table, name), shared: { _ in [] })
                 return .commit
             }
             return true
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return false }
     }
 
-    private func hasNoPendingChange(_ table: SyncedTable, _ alias: String) -> String {
+    /// Returns the condition that no pending change has altered a row.
+    static func isUncaptured(_ table: SyncedTable, _ alias: String) -> String {
         """
         NOT EXISTS (
             SELECT 1 FROM tidemark_base

@@ -14,7 +14,8 @@ import TidemarkSQL
 ///    brings the zone's values from the side table.
 /// 5. Keep the rows of tables that the zone dropped, in case the zone has the table again later.
 /// 6. Follow the zone's views, virtual tables, triggers and numbers.
-/// 7. If the file dropped columns or tables of the zone, request a snapshot to fill the side table. If it rebuilt
+/// 7. Send what the server refused for want of a column that the file has now.
+/// 8. If the file dropped columns or tables of the zone, request a snapshot to fill the side table. If it rebuilt
 ///    a table, the snapshot with which the device compares the rows does that.
 struct FitSchema {
     let db: Database
@@ -88,6 +89,8 @@ struct FitSchema {
             try DeviceObjects.follow(new.common, from: formerObjects, sharesAllColumns: new.isZones, in: db)
         }
         try Self.storeFitted(new, served, in: db)
+        guard !step.addedColumns.isEmpty else { return }
+        try SendAfterUpdate(round: RoundContext(db: db, file: try DeviceFile(db), moment: moment)).send()
     }
 
     /// Stores the zone's traits of the file's tables, under the file's own names of columns.
@@ -206,6 +209,9 @@ struct FitSchema {
         try DifferingValues.createTable(in: db)
         for column in columns { try column.compare() }
         let round = RoundContext(db: db, file: try DeviceFile(db), moment: moment)
+        for (table, columns) in step.addedColumns {
+            for column in columns { try SendAfterUpdate(round: round).fill(column, of: table) }
+        }
         // Without its key, the file cannot tell which of the rows have pending edits.
         let isUnmatched = try CompareRebuilt.state(of: round.file) == .unkeyed
         for table in step.alteredTables {

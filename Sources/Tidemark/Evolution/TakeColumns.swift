@@ -36,6 +36,7 @@ struct TakeColumns {
     private func compare(_ column: SyncedTable.Column) throws {
         let wire = schema.difference.wireNames[table.name]?[column.name] ?? column.name
         let fill = schema.history.fills[table.name]?[column.name] ?? "null"
+        let older = try valueOfOlderRows(column, fill)
         let standard = try DefaultValue.json(column, in: db)
         let mine = planted(PlantedBug.fillsOverOwnValues) ? "theirs" : "mine"
         let both = planted(PlantedBug.sendsOverUnseenValues) ? "mine" : "both"
@@ -49,7 +50,7 @@ struct TakeColumns {
                 FROM (
                     SELECT app_row.key, app_row.mine,
                         unknown.key IS NULL OR tidemark_key(unknown.value) = :fill AS filled,
-                        CASE WHEN unknown.key IS NULL THEN tidemark_decode(:fill) ELSE unknown.value END AS theirs
+                        CASE WHEN unknown.key IS NULL THEN tidemark_decode(:older) ELSE unknown.value END AS theirs
                     FROM (
                         SELECT \(RowJSON.key(table)) AS key, \(SQLText.name(column.name)) AS mine
                         FROM main.\(SQLText.name(table.name))
@@ -59,13 +60,22 @@ struct TakeColumns {
                 )
                 WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
                 """,
-            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name])
+            arguments: [
+                "column": column.name, "wire": wire, "fill": fill, "older": older, "standard": standard,
+                "table": table.name,
+            ])
+    }
+
+    /// Returns the zone's value of older rows; of a required column without one, the value of most rows here.
+    private func valueOfOlderRows(_ column: SyncedTable.Column, _ fill: String) throws -> String {
+        guard fill == "null", column.isNotNull else { return fill }
+        let values = "SELECT tidemark_key(\(SQLText.name(column.name))) AS value FROM main.\(SQLText.name(table.name))"
+        return try String.fetchOne(db, sql: "\(values) GROUP BY value ORDER BY count(*) DESC, value LIMIT 1") ?? fill
     }
 
     /// Writes the zone's values of the listed rows, in a rebase.
     func take() throws {
-        let places = Dictionary(
-            table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ($1.name, $0) })
         try WriteRecords(db: db, schema: schema).writeValues(
             .update, of: table, columns: places,
             """

@@ -9,12 +9,6 @@ import TidemarkSQL
 /// the id above both the sequence and the highest row. So whenever the engine has the file, it moves the sequence on to
 /// the next place above the rows of other devices. Without lent ids, the sequence stands at a random start in the
 /// region of temporary ids, so that no leftover temporary id is ever another record's.
-///
-/// | column of `tidemark_lent` | contents |
-/// | --- | --- |
-/// | `ids` | the lent ids, a JSON array of arrays of first, last, stride and width; NULL: not asked for yet |
-/// | `used` | the id after which SQLite draws the next one from them |
-/// | `former` | lent ids of a former identity or history; the device draws none of them |
 struct DrawnIDs {
     let db: Database
     let schema: SyncSchema

@@ -41,7 +41,7 @@ struct JudgeAfterReset {
             }
         }
         for table in schema.tables {
-            for row in try deletionsOverUnseenChildren(of: table) {
+            for row in try Self.deletionsOverUnseenChildren(of: table, in: firstWaiting...Int64.max, schema, db) {
                 let id: String = try row.value("id")
                 guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 reasons[id] = try "[\(reason(.referenced, table: table, key: row.value("key")).json)]"
@@ -67,7 +67,10 @@ struct JudgeAfterReset {
         guard var whole = record.changes.first?.change else { return }
         for later in record.changes.dropFirst() { whole.append(later.change) }
         switch record.images.judge(whole) {
-        case .done: try removeChanges(ofRecord: record.key, in: table)
+        case .done:
+            try db.execute(
+                sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
+                arguments: [table.name, record.key, firstWaiting])
         case .fits: break
         case .conflict(let rule):
             for (id, isUnsent, change) in record.changes where try reasons[id] == nil && Outbox.contains(id, in: db) {
@@ -76,12 +79,6 @@ struct JudgeAfterReset {
                 reasons[id] = "[\(reason(rule, table: table, key: record.key).json)]"
             }
         }
-    }
-
-    private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
-        try db.execute(
-            sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
-            arguments: [table.name, key, firstWaiting])
     }
 
     private func removeEmpty() throws {
@@ -121,11 +118,7 @@ struct JudgeAfterReset {
     /// Returns the pending deletions of records to which others refer now.
     ///
     /// The children that the author saw have pending changes, because the deletion has changed them as well.
-    private func deletionsOverUnseenChildren(of parent: SyncedTable) throws -> [Row] {
-        try Self.deletionsOverUnseenChildren(of: parent, in: firstWaiting...Int64.max, schema, db)
-    }
-
-    /// Returns those of change sets with these sequence numbers; the tables have all changes before them.
+    /// `waiting` are the numbers of the change sets to look at; the tables have all changes before them.
     static func deletionsOverUnseenChildren(
         of parent: SyncedTable, in waiting: ClosedRange<Int64>, _ schema: SyncSchema, _ db: Database
     ) throws -> [Row] {

@@ -23,8 +23,8 @@ extension TakeSnapshot {
                 let objects = try DeviceObjects(
                     schema.objects, schema: schema, indexes: tables.indexes, as: .copy, in: db)
                 try objects.requireOrdinaryTables()
-                try objects.setVersions()
                 try objects.create(.beforeRows)
+                try objects.setVersions(schema)
                 for table in schema.tables { try SnapshotRows.copy(table, schema.difference, in: db) }
                 let local = try tables.index()
                 try SnapshotCheck.rows(of: local, in: db)

@@ -82,8 +82,8 @@ package struct TakeSnapshot {
                 try DeviceObjects.permit(functions, in: db)
                 let objects = try DeviceObjects(schema.objects, schema: schema, indexes: tables.indexes, in: db)
                 try objects.requireOrdinaryTables()
-                try objects.setVersions()
                 try objects.create(.beforeRows)
+                try objects.setVersions(schema)
                 var records = 0
                 for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
                 let local = try tables.index()

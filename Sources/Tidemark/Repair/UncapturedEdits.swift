@@ -9,13 +9,8 @@ import TidemarkSQL
 /// so whatever replaces a row would lose them. They become a conflict with the rule `uncaptured`, in the transaction
 /// that replaces the row. So neither a crash nor a repetition doubles or loses one.
 ///
-/// | what replaces the row | how the device finds the edit |
-/// | --- | --- |
-/// | a repair | ``RepairRows`` compares the row with the server's, at the same revision |
-/// | an answer during a comparison | ``keepRows(_:)`` and ``parkReplaced(since:)`` |
-/// | an answer before a rebuilt table is compared | ``ReplacedRows`` |
-/// | a snapshot | ``keepAllRows()`` and ``parkReplaced(since:)`` |
-/// | the rewinding of a pending edit | ``parkOverPending()`` |
+/// A repair compares the row (``RepairRows``), answers and snapshots keep the rows before (``parkReplaced(since:)``, or
+/// ``ReplacedRows`` of a rebuilt table), and so does the rewinding of a pending edit (``parkOverPending()``).
 ///
 /// A damaged page can look like an edit. Its values are parked as well, because no rule tells them
 /// apart; its missing rows are not.

@@ -30,8 +30,7 @@ struct DeviceObjects {
 
     static let tableSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_left_out (
-            name TEXT PRIMARY KEY,
-            reason TEXT
+            name TEXT PRIMARY KEY, reason TEXT
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_function (name TEXT PRIMARY KEY) WITHOUT ROWID;
         """
@@ -116,7 +115,6 @@ struct DeviceObjects {
         let leftOut = try String.fetchSet(db, sql: "SELECT name FROM tidemark_left_out")
         try db.execute(sql: "DELETE FROM tidemark_left_out")
         let file = try DeviceObjects(new, schema: schema, in: db)
-        if sharesAllColumns { try file.followVersions(from: old) }
         let list = new.objects.filter { !old.objects.contains($0) || leftOut.contains($0.name) }
         // Only all rows once more fill these; the next snapshot brings them.
         let waiting = list.filter { file.trial.accepted.contains($0) && file.isFilledByRows($0) }
@@ -125,6 +123,17 @@ struct DeviceObjects {
         let others = list.filter { !waiting.contains($0) }
         try file.create(others, .beforeRows)
         try file.create(others, .afterRows)
+        guard sharesAllColumns else { return }
+        try file.followVersions(from: old)
+        let migrations = FollowMigrations(db: db, schema: schema, old: old.migrationTables)
+        for table in new.migrationTables {
+            // Another table of the program's own is no business of the server's.
+            let object = new.objects.first { $0.kind == .table && $0.name == table.name }
+            guard try MigrationTables.isKnown(table.name) || object?.sql == present(table.name, in: db) else {
+                continue
+            }
+            try migrations.follow(table)
+        }
     }
 
     /// Creates the objects that wait for a snapshot; the caller has deleted the rows and writes them next.
@@ -236,19 +245,17 @@ struct DeviceObjects {
 
     // MARK: Versions
 
-    /// Gives a new file the numbers and the migrations of the zone's file.
-    func setVersions() throws {
+    /// Gives a new file the numbers and the notes about migrations of the zone's file, whose objects it has.
+    func setVersions(_ schema: SyncSchema) throws {
         try db.execute(sql: "PRAGMA main.user_version = \(objects.userVersion)")
         try db.execute(sql: "PRAGMA main.application_id = \(objects.applicationID)")
-        try MigratorTable.add(objects.migrations, in: db)
+        try MigrationTables.write(objects.migrationTables, besides: schema, in: db)
     }
 
     /// Takes the zone's new numbers, unless this file's program has set its own meanwhile.
     ///
-    /// A higher version of the zone counts in any case, and so do its migrations: its file has all columns
-    /// of that version.
+    /// A higher version of the zone counts in any case: its file has all columns of that version.
     private func followVersions(from old: FileObjects) throws {
-        try MigratorTable.add(objects.migrations, in: db)
         let version = try Int64.fetchOne(db, sql: "PRAGMA main.user_version") ?? 0
         if objects.userVersion != old.userVersion, version == old.userVersion || version < objects.userVersion {
             try db.execute(sql: "PRAGMA main.user_version = \(objects.userVersion)")

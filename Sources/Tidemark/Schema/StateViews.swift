@@ -2,21 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The views `tidemark_state_T`: by table, the records that are not synced.
-///
-/// Any program in any language shows the state of its rows by a join:
-///
-/// ```sql
-/// SELECT player.*, coalesce(state, 'synced') FROM player LEFT JOIN tidemark_state_player USING (id)
-/// ```
-///
-/// | column | value |
-/// | --- | --- |
-/// | the table's key columns | the key, in the columns' own types |
-/// | `state` | `waiting`, `sending` or `conflict` |
-/// | `since` | in seconds since 1970; NULL for an edit that the device has captured and not looked at yet |
-/// | `conflict` | the id of the oldest conflict, if the state is `conflict` |
-/// | `tidemark_key` | the key in canonical JSON; NULL for a captured edit |
+/// The views `tidemark_state_T`: by table, the records that are not synced, with the columns that `Docs/APP.md` names.
 ///
 /// A conflict comes before an edit, and an edit that no request has yet comes before one that a request has. An own
 /// column with the name of a key column gets the prefix `tidemark_`.

@@ -49,7 +49,7 @@ public struct SchemaReport: Hashable, Sendable, Codable {
                 changesIDs: table.keyKind == .integer && !table.isAutoincrement && !table.hasRowidKey)
         }
         unknownTables = difference.unknownTables.map(\.name)
-        unservedTables = difference.unservedTables.map(\.name).filter { $0 != MigratorTable.name }
+        unservedTables = difference.unservedTables.map(\.name).filter { !MigrationTables.isKnown($0) }
         leftOut = try DeviceObjects.leftOut(in: db)
         problems = file.tables.problems.map { "\($0.message) \($0.fix)" }
     }

@@ -197,12 +197,24 @@ package struct FileObjects: Hashable, Sendable, Codable {
         }
     }
 
+    /// A table in which a framework notes the migrations that a file has had; the table itself is among the objects.
+    package struct MigrationTable: Hashable, Sendable, Codable {
+        package let name: String
+        /// Each an object of its columns in JSON.
+        package let rows: [String]
+
+        package init(name: String, rows: [String]) {
+            self.name = name
+            self.rows = rows
+        }
+    }
+
     /// `PRAGMA user_version`, by which programs number their migrations.
     package var userVersion: Int64 = 0
     /// `PRAGMA application_id`, by which programs recognise their files.
     package var applicationID: Int64 = 0
-    /// The names of the migrations that the file has had, as GRDB's migrator notes them.
-    package var migrations: [String] = []
+    /// The tables in which the program's framework notes the migrations that the file has had.
+    package var migrationTables: [MigrationTable] = []
     /// The objects, in the order of creation.
     package var objects: [Object] = []
     /// The functions that only the program has.
@@ -217,7 +229,7 @@ package struct FileObjects: Hashable, Sendable, Codable {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         userVersion = try members.decodeIfPresent(Int64.self, forKey: .userVersion) ?? 0
         applicationID = try members.decodeIfPresent(Int64.self, forKey: .applicationID) ?? 0
-        migrations = try members.decodeIfPresent([String].self, forKey: .migrations) ?? []
+        migrationTables = try members.decodeIfPresent([MigrationTable].self, forKey: .migrationTables) ?? []
         objects = try members.decodeIfPresent([KnownObject].self, forKey: .objects)?.compactMap(\.object) ?? []
         functions = try members.decodeIfPresent([String].self, forKey: .functions) ?? []
         collations = try members.decodeIfPresent([String: String].self, forKey: .collations) ?? [:]

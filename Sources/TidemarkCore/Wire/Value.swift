@@ -1,14 +1,4 @@
-/// A value of a column, as SQLite stores it, and as the wire's JSON has it.
-///
-/// | value | JSON |
-/// | --- | --- |
-/// | NULL | `null` |
-/// | INTEGER | digits: `42`; `true` and `false` are read as 1 and 0 |
-/// | REAL | the shortest digits that round-trip, always with `.` or `e`: `42.0` |
-/// | infinite REAL | `{"$real":"Infinity"}` or `{"$real":"-Infinity"}` |
-/// | TEXT | a string; only `"`, `\` and control characters are escaped |
-/// | TEXT with NUL or invalid UTF-8 | `{"$text":"<base64 of its bytes>"}` |
-/// | BLOB | `{"$blob":"<base64>"}` |
+/// A value of a column, as SQLite stores it, and as the wire's JSON has it: `Docs/PROTOCOL.md`.
 package enum Value: Hashable, Sendable {
     case null
     case integer(Int64)

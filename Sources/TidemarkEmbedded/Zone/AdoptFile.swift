@@ -37,6 +37,8 @@ package struct ZoneAdoption {
                 fix: "Serve the server's own file, or a copy made with .dump of the app's tables.")
         }
         let collations = try objects.collations(in: db)
+        try objects.storeMigrationTables(in: db)
+        let excluding = try excluding.union(MigrationTables.names(in: db))
         let isNew = try !ZoneTables.areMade(in: db)
         let introspect = {
             let introspection = try ZoneTraits(db: db, excluding: excluding)

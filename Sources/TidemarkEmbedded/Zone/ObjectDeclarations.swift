@@ -2,17 +2,31 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The operator's declarations about triggers and collations of the program's own, which the zone keeps.
+/// The operator's declarations about triggers, collations and other parts of the program's own; the zone keeps them.
 public struct ObjectDeclarations: Hashable, Sendable {
     /// Whether a trigger runs where the program writes (true) or at the server, by its name.
     public var triggers: [String: Bool]
     /// The built-in collation that stands for one of the program's own, by its name: BINARY, NOCASE or RTRIM.
     public var collations: [String: String]
+    /// The tables in which the program's framework notes its migrations, besides those of known frameworks.
+    public var migrationTables: Set<String>
 
     /// Creates declarations.
-    public init(triggers: [String: Bool] = [:], collations: [String: String] = [:]) {
+    public init(
+        triggers: [String: Bool] = [:], collations: [String: String] = [:], migrationTables: Set<String> = []
+    ) {
         self.triggers = triggers
         self.collations = collations
+        self.migrationTables = migrationTables
+    }
+
+    /// Stores the declared tables of migrations, before the first look at the tables.
+    func storeMigrationTables(in db: Database) throws {
+        guard !migrationTables.isEmpty else { return }
+        try db.execute(sql: MigrationTables.tableSQL)
+        for name in migrationTables.sorted() {
+            try db.execute(sql: "INSERT OR IGNORE INTO tidemark_migration_table VALUES (?)", arguments: [name])
+        }
     }
 
     /// Adds all declared collations to a connection, and returns them.

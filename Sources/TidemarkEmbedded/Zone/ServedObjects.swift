@@ -4,13 +4,7 @@ import TidemarkSQL
 
 /// The views, virtual tables, triggers and local tables of a zone's file, and what devices get of them.
 ///
-/// A trigger of the program runs once for each write:
-///
-/// | the trigger | runs |
-/// | --- | --- |
-/// | writes no synced table | on each device and at the server, whenever a row changes |
-/// | writes synced tables | at the server only; its writes reach devices with the next answer. A device has it asleep |
-/// | the same, declared with `--trigger NAME=device` | where the program writes |
+/// A trigger of the program runs once for each write; `Docs/SCHEMA.md` says where.
 struct ServedObjects {
     /// What travels to devices.
     private(set) var objects = FileObjects()
@@ -46,7 +40,7 @@ struct ServedObjects {
         try keepGuards()
         objects.userVersion = try Int64.fetchOne(db, sql: "PRAGMA main.user_version") ?? 0
         objects.applicationID = try Int64.fetchOne(db, sql: "PRAGMA main.application_id") ?? 0
-        objects.migrations = try MigratorTable.migrations(in: db)
+        objects.migrationTables = try MigrationTables.read(in: db)
         objects.objects = trial.accepted.map(travelling)
         programCalls = trial.accepted.compactMap { object in
             trial.unknownCalls[object.name].map { functions in
@@ -61,12 +55,10 @@ struct ServedObjects {
     /// Creates the tables with the operator's declarations.
     static let tableSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_device_trigger (
-            name TEXT PRIMARY KEY,
-            sql TEXT NOT NULL
+            name TEXT PRIMARY KEY, sql TEXT NOT NULL
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_collation (
-            name TEXT PRIMARY KEY,
-            stand_in TEXT NOT NULL
+            name TEXT PRIMARY KEY, stand_in TEXT NOT NULL
         ) WITHOUT ROWID;
         """
 
@@ -98,9 +90,7 @@ struct ServedObjects {
             let table: String = try row.value("tbl_name")
             let sql: String = try row.value("sql")
             let type: String = try row.value("type")
-            guard !ownTables.contains(table), table != MigratorTable.name,
-                type == "trigger" || !synced.contains(table)
-            else { return nil }
+            guard !ownTables.contains(table), type == "trigger" || !synced.contains(table) else { return nil }
             let isVirtual = type == "table" && sql.hasPrefix("CREATE VIRTUAL ")
             guard let kind = isVirtual ? .virtual : FileObjects.Object.Kind(rawValue: type) else { return nil }
             return FileObjects.Object(kind: kind, name: name, sql: original(sql, of: deviceTriggers[name]))

@@ -240,7 +240,7 @@ final class ZoneFile: Sendable {
         let published = servedSchema.withLock { $0 }
         let dataVersion = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.data_version"))
         guard checkedVersion.withLock({ $0 }) != dataVersion else { return published }
-        guard try ServedSchema.Version(of: db) != published.version else {
+        guard try !published.version.isCurrent(in: db) else {
             checkedVersion.withLock { $0 = dataVersion }
             return published
         }

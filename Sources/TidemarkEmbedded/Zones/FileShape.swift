@@ -1,4 +1,5 @@
 import GRDB
+import TidemarkCore
 import TidemarkSQL
 
 /// What decides how the server serves a file: its objects, its settings, and the declarations about its tables.
@@ -9,12 +10,13 @@ struct FileShape: Hashable, Sendable {
     /// The statements of all objects, the bookkeeping's too, in the order in which they were made.
     private let objects: String
     private let settings: [Int64?]
-    private let migrations: [String]
+    private let migrationTables: [FileObjects.MigrationTable]
     private let declarations: [String: [[DatabaseValue]]]
 
     /// The bookkeeping that an adoption reads and settles.
     private static let tables = [
         "tidemark_trait", "tidemark_policy", "tidemark_device_trigger", "tidemark_collation", "tidemark_served_column",
+        "tidemark_migration_table",
     ]
 
     init(_ db: Database) throws {
@@ -26,7 +28,7 @@ struct FileShape: Hashable, Sendable {
                     FROM (SELECT type, name, tbl_name, sql FROM main.sqlite_master ORDER BY rowid)
                     """) ?? ""
         settings = try ["user_version", "application_id"].map { try Int64.fetchOne(db, sql: "PRAGMA main.\($0)") }
-        migrations = try MigratorTable.migrations(in: db)
+        migrationTables = try MigrationTables.read(in: db)
         let names = Self.tables.map { "'\($0)'" }.joined(separator: ", ")
         let present = try String.fetchAll(
             db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name IN (\(names))")

@@ -5,7 +5,7 @@ import TidemarkSQL
 /// The tables of the main zone's file, from which the files of other zones are made.
 ///
 /// All zones of a server have the program's own objects and the operator's declarations of the main
-/// zone. They have none of its rows but the names of the program's migrations, which its tables had.
+/// zone. They have none of its rows but those about the program's migrations, which its tables had.
 struct ZoneTemplate: Hashable, Sendable {
     /// A table, index, view or trigger of the program.
     struct Object: Hashable, Sendable {
@@ -40,7 +40,7 @@ struct ZoneTemplate: Hashable, Sendable {
     /// The columns that the operator has renamed, each with its present name.
     let renames: [ColumnRename]
     private let settings: [String: Int64]
-    private let migrations: [String]
+    private let migrationTables: [FileObjects.MigrationTable]
     private let declarations: [String: [[DatabaseValue]]]
 
     /// The file's settings that belong to the program.
@@ -48,6 +48,7 @@ struct ZoneTemplate: Hashable, Sendable {
     /// The bookkeeping with the operator's declarations, and its column count.
     private static let declarationTables = [
         "tidemark_trait": 4, "tidemark_policy": 2, "tidemark_device_trigger": 2, "tidemark_collation": 2,
+        "tidemark_migration_table": 1,
     ]
 
     init(_ db: Database) throws {
@@ -63,7 +64,7 @@ struct ZoneTemplate: Hashable, Sendable {
         settings = try Self.settingNames.reduce(into: [:]) { settings, name in
             settings[name] = try Int64.fetchOne(db, sql: "PRAGMA main.\(name)")
         }
-        migrations = try MigratorTable.migrations(in: db)
+        migrationTables = try MigrationTables.read(in: db)
         declarations = try Self.declarationTables.keys.reduce(into: [:]) { declarations, table in
             guard try db.tableExists(table) else { return }
             declarations[table] = try Row.fetchAll(db, sql: "SELECT * FROM \(table)").map { Array($0.databaseValues) }
@@ -80,7 +81,6 @@ struct ZoneTemplate: Hashable, Sendable {
                 WHERE sql IS NOT NULL
                     AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                     AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
-                    AND name <> '\(MigratorTable.name)'
                     AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')
                 ORDER BY type = 'trigger', type = 'view', type = 'index', object.rowid
                 """
@@ -119,7 +119,7 @@ struct ZoneTemplate: Hashable, Sendable {
     func make(in db: Database) throws {
         for object in objects { try db.execute(sql: object.sql) }
         for (name, value) in settings { try db.execute(sql: "PRAGMA main.\(name) = \(value)") }
-        try MigratorTable.add(migrations, in: db)
+        try MigrationTables.write(migrationTables, in: db)
         try db.execute(sql: TraitTable.sql)
         for row in declarations[TraitTable.name] ?? [] { try insert(row, into: TraitTable.name, in: db) }
         try declare(in: db)
@@ -132,7 +132,8 @@ struct ZoneTemplate: Hashable, Sendable {
             let rows = declarations[table] ?? []
             let present = try db.tableExists(table) ? Row.fetchAll(db, sql: "SELECT * FROM \(table)") : []
             guard Set(present.map { Array($0.databaseValues) }) != Set(rows) else { continue }
-            try db.execute(sql: "DROP TABLE IF EXISTS \(table); \(ZonePolicies.tableSQL) \(ServedObjects.tableSQL)")
+            let made = [ZonePolicies.tableSQL, ServedObjects.tableSQL, MigrationTables.tableSQL].joined()
+            try db.execute(sql: "DROP TABLE IF EXISTS \(table); \(made)")
             for row in rows { try insert(row, into: table, in: db) }
         }
         ProgramFunctions.addStandIns(declaredIn: db)
@@ -143,13 +144,16 @@ struct ZoneTemplate: Hashable, Sendable {
         try db.execute(sql: "INSERT INTO \(table) VALUES (\(marks))", arguments: StatementArguments(row))
     }
 
-    /// Raises a zone's settings and migrations to the main zone's, because its tables have had these changes.
+    /// Raises a zone's settings and noted migrations to the main zone's, because its tables have had these changes.
     func raiseSettings(in db: Database) throws {
         for (name, value) in settings where value > (try Int64.fetchOne(db, sql: "PRAGMA main.\(name)") ?? 0) {
             try db.execute(sql: "PRAGMA main.\(name) = \(value)")
         }
-        let present = Set(try MigratorTable.migrations(in: db))
-        try MigratorTable.add(migrations.filter { !present.contains($0) }, in: db)
+        // Rows that the main zone does not have may be a program's data, so they stay as they are.
+        for table in migrationTables where try MigrationTables.isLocal(table.name, nil, in: db) {
+            let present = try MigrationTables.rows(of: table.name, in: db)
+            if Set(present).isStrictSubset(of: table.rows) { try MigrationTables.write([table], in: db) }
+        }
     }
 }
 

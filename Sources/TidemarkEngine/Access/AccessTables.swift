@@ -1,13 +1,4 @@
-/// The tables of users, tokens and members, in SQL that SQLite and PostgreSQL both understand.
-///
-/// | table | rows |
-/// | --- | --- |
-/// | `tidemark_user` | the users of this server, and the users of a provider that were seen |
-/// | `tidemark_token` | the tokens, by their hashes |
-/// | `tidemark_zones` | the zones that were made while the server ran |
-/// | `tidemark_invitation` | the invitations, by the hashes of their secrets |
-/// | `tidemark_member` | the rights of users in zones |
-/// | `tidemark_audit` | who was let in, and who changed the rights of whom |
+/// The tables of users, tokens and members, in SQL that SQLite and PostgreSQL both understand: Docs/BOOKKEEPING.md.
 ///
 /// Times are milliseconds since 1970.
 package enum AccessTables {

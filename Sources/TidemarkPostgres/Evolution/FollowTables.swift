@@ -60,12 +60,14 @@ struct FollowTables {
         let differences: [String: TableDifference]
         /// Tables with writes that the triggers could not read.
         let unseen: Set<String>
+        let objects: FileObjects
 
         var new: [String] { actual.tables.map(\.name).filter { record.schema.byName[$0] == nil } }
         var gone: [String] { record.schema.tables.map(\.name).filter { actual.byName[$0] == nil }.sorted() }
 
         var isFollowed: Bool {
             new.isEmpty && gone.isEmpty && unseen.isEmpty && differences.isEmpty && catalogue == record.catalogue
+                && objects == record.schema.objects
                 && record.schema.tables.allSatisfy { servedTable in
                     actual.byName[servedTable.name].map { Self.hasSameConstraints(servedTable, $0) } ?? false
                 }
@@ -93,6 +95,9 @@ struct FollowTables {
             actual = try follow.actual(adoption, record)
             catalogue = try CatalogueTable.read(
                 actual.tables.map(\.name), namespace: record.namespace, zoneColumn: record.zoneColumn, follow.pg)
+            // A file that became the database had notes of its own.
+            let found = try adoption.migrationObjects()
+            objects = found.isEmpty ? record.schema.objects : found
             unseen = Set(try follow.pg.query("SELECT DISTINCT tbl FROM tidemark.unseen").map { $0.text(0) })
             var differences: [String: TableDifference] = [:]
             for servedTable in record.schema.tables {
@@ -202,7 +207,8 @@ struct FollowTables {
         for table in state.new { history.addNewTable(table) }
         for table in state.gone { history.addDroppedTable(table) }
         let policies = policies(record.schema.policies, following: state.differences)
-        record.schema = SyncSchema(tables: tables, policies: policies, history: history)
+        record.schema = SyncSchema(tables: tables, policies: policies, history: history, objects: state.objects)
+        try state.adoption.watch(state.objects.migrationTables)
         try state.adoption.deferReferences(of: Set(tables.map(\.name)))
         try install(state, record)
         let rebuilt = state.differences.filter(\.value.isRebuilt).map(\.key).sorted()

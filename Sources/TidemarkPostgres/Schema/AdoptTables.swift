@@ -52,7 +52,7 @@ struct AdoptTables {
             """,
             [namespace]
         ).map { (name: $0.text(0), isPartitioned: $0.isTrue(1), isOwned: $0.isTrue(2), isReplica: $0.isTrue(3)) }.filter
-        { !excluding.contains($0.name) }
+        { !excluding.contains($0.name) && !SchemaIntrospection.isOthers($0.name) }
         let columnProblems = try unfitColumns()
         let captureProblems = try uncapturedWrites()
         var keys: [(name: String, key: [String])] = []
@@ -100,7 +100,7 @@ struct AdoptTables {
         }
     }
 
-    private func regclass(_ table: String) -> String { "\(SQLText.name(namespace)).\(SQLText.name(table))" }
+    func regclass(_ table: String) -> String { "\(SQLText.name(namespace)).\(SQLText.name(table))" }
 
     private func key(of table: String) throws -> [String] {
         try pg.query(
@@ -119,7 +119,7 @@ struct AdoptTables {
     /// Returns the primary key, or the columns of a unique index that are NOT NULL; empty if there is neither.
     ///
     /// Of several indexes, it takes the one of the declared or served key, or else the one with the fewest columns.
-    private func keyOrUnique(of table: String) throws -> [String] {
+    func keyOrUnique(of table: String) throws -> [String] {
         let primaryKey = try key(of: table)
         guard primaryKey.isEmpty else { return primaryKey }
         let candidates = try pg.query(
@@ -145,9 +145,9 @@ struct AdoptTables {
 
     func withoutZone(_ columns: [String]) -> [String] { columns.filter { $0 != zoneColumn } }
 
-    private func statement(_ table: String, key: [String], among tables: Set<String>) throws -> String {
+    func statement(_ table: String, key: [String], among tables: Set<String>) throws -> String {
         let parts =
-            try columns(of: table, key) + keyPart(table, key) + uniques(of: table)
+            try columns(of: table, key) + (key.isEmpty ? [] : keyPart(table, key)) + uniques(of: table)
             + references(of: table, among: tables)
         return "CREATE TABLE \(SQLText.name(table)) (\n    \(parts.joined(separator: ",\n    "))\n)"
     }

@@ -71,7 +71,7 @@ struct OpenDatabase {
         guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
         record.schema = SyncSchema(
             tables: record.schema.tables, policies: record.schema.policies(after: changes),
-            history: record.schema.history)
+            history: record.schema.history, objects: record.schema.objects)
         record.version += 1
         try record.save(pg)
         return (try follow(), changes)
@@ -181,7 +181,10 @@ struct OpenDatabase {
                 fix: "Serve the existing tables with --adopt, or use an empty database.")
             for statement in try creation.statements(tables) { try pg.execute(statement) }
             try ImportRows(pg: pg, db: db, tables: tables).run()
-            return record(schema, zoneColumn: Self.zoneColumn(schema))
+            let served = SyncSchema(
+                tables: schema.tables, policies: schema.policies, history: schema.history,
+                objects: try MigrationTables.objects(in: db))
+            return record(served, zoneColumn: Self.zoneColumn(schema))
         }
     }
 

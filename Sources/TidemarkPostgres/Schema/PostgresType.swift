@@ -6,16 +6,6 @@ import TidemarkCore
 /// The column's type in PostgreSQL and its declared type on devices determine the kind. Each kind is
 /// a mapping in both directions. ``json(_:)`` gives PostgreSQL's value its form on devices, in SQL.
 /// ``PostgresText`` converts a device's value to a text that PostgreSQL casts to the column's type.
-///
-/// | PostgreSQL | on a device | JSON |
-/// | --- | --- | --- |
-/// | `smallint`, `integer`, `bigint` | INTEGER | digits |
-/// | `real`, `double precision` | REAL | shortest digits that read back the same; NaN is `null` |
-/// | `boolean` | BOOLEAN | 0 or 1 |
-/// | `bytea` | BLOB | `{"$blob":...}` |
-/// | `numeric` | NUMERIC or TEXT | number or string |
-/// | `text`, `varchar`, `char` | TEXT | string |
-/// | all others: `uuid`, dates, `json`, enums, arrays | TEXT | PostgreSQL's text, dates in ISO 8601, UTC |
 package enum PostgresType: String, Hashable, Sendable, Codable {
     case integer
     case real

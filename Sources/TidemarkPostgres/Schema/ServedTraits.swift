@@ -11,7 +11,7 @@ extension SyncSchema {
             traits.lowestID = lowest
             return table.with(traits: traits)
         }
-        return SyncSchema(tables: tables, policies: policies, history: history)
+        return SyncSchema(tables: tables, policies: policies, history: history, objects: objects)
     }
 
     /// Refuses tables whose only key is SQLite's rowid, which PostgreSQL lacks, by ``TidemarkCore/UnsyncableSchema``.

@@ -26,25 +26,18 @@ package enum CaptureTables {
     /// Creates the capture tables that exist once per file.
     package static let commonSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_state (
-            id INTEGER PRIMARY KEY CHECK (id = 1),
-            applying INTEGER NOT NULL,
-            revision INTEGER NOT NULL
+            id INTEGER PRIMARY KEY CHECK (id = 1), applying INTEGER NOT NULL, revision INTEGER NOT NULL
         );
         INSERT OR IGNORE INTO tidemark_state VALUES (1, 0, 0);
         CREATE TABLE IF NOT EXISTS tidemark_capture (
-            seq INTEGER PRIMARY KEY AUTOINCREMENT,
-            tbl TEXT NOT NULL,
-            base INTEGER NOT NULL
+            seq INTEGER PRIMARY KEY AUTOINCREMENT, tbl TEXT NOT NULL, base INTEGER NOT NULL
         );
         """
 
     /// Creates the table of ids in the reserved region that statements have named, on a device.
     package static let namedSQL = """
         CREATE TABLE IF NOT EXISTS tidemark_named (
-            tbl TEXT NOT NULL,
-            id INTEGER NOT NULL,
-            drawn INTEGER NOT NULL,
-            PRIMARY KEY (tbl, id)
+            tbl TEXT NOT NULL, id INTEGER NOT NULL, drawn INTEGER NOT NULL, PRIMARY KEY (tbl, id)
         ) WITHOUT ROWID;
         """
 

@@ -9,7 +9,14 @@ package struct SchemaIntrospection {
     /// The names of the file's objects, in lower case; none if it was made from known tables.
     let objectNames: Set<String>
     /// Tables that a platform writes into each file for itself: Android keeps the language of the phone there.
-    private static let platformTables: Set<String> = ["android_metadata"]
+    ///
+    /// Some frameworks lock their migrations by such a table.
+    private static let platformTables: Set<String> = ["android_metadata", "__efmigrationslock", "knex_migrations_lock"]
+
+    /// Whether a table belongs to a framework or a platform, by its name.
+    package static func isOthers(_ table: String) -> Bool {
+        MigrationTables.isKnown(table) || platformTables.contains(table.lowercased())
+    }
 
     init(tables: [SyncedTable]) {
         self.tables = tables
@@ -35,8 +42,7 @@ package struct SchemaIntrospection {
         let catalog = try FileCatalog(db)
         for row in rows {
             let name: String = try row.value("name")
-            let isOthers = name == MigratorTable.name || Self.platformTables.contains(name.lowercased())
-            if try row.value("virtual") || moduleTables.contains(name) || isOthers {
+            if try row.value("virtual") || moduleTables.contains(name) || Self.isOthers(name) {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
                 let table = try Self.table(

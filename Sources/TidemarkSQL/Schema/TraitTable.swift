@@ -8,10 +8,7 @@ package enum TraitTable {
 
     package static let sql = """
         CREATE TABLE IF NOT EXISTS \(name) (
-            tbl TEXT PRIMARY KEY,
-            key TEXT,
-            lowest INTEGER,
-            zero TEXT
+            tbl TEXT PRIMARY KEY, key TEXT, lowest INTEGER, zero TEXT
         ) WITHOUT ROWID;
         """
 

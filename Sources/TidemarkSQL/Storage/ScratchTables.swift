@@ -16,17 +16,7 @@ extension EngineConnection {
     }
 }
 
-/// The temporary tables of a device's statements over many records.
-///
-/// | table | one row is |
-/// | --- | --- |
-/// | `tidemark_assigned` | a temporary id with its permanent id |
-/// | `tidemark_respelled` | a key with another spelling |
-/// | `tidemark_division` | a captured change with its group and part |
-/// | `tidemark_held` | a value of a column that only the file has, while records are rewritten |
-/// | `tidemark_previous` | a row before the server's rows replace it |
-/// | `tidemark_found` | an edit that no trigger captured; `place` is its table's |
-/// | `tidemark_forgotten` | an acknowledged change that the server has lost, while a snapshot replaces the rows |
+/// The temporary tables of a device's statements over many records: `Docs/BOOKKEEPING.md`.
 enum ScratchTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_assigned (
@@ -37,9 +27,8 @@ enum ScratchTables {
             tbl TEXT, old TEXT, new TEXT, PRIMARY KEY (tbl, old)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_division (
-            num INTEGER PRIMARY KEY, tbl TEXT NOT NULL, key TEXT NOT NULL, operation TEXT NOT NULL,
-            before TEXT, attributes TEXT, grp INTEGER NOT NULL, part INTEGER NOT NULL DEFAULT 0,
-            UNIQUE (tbl, key)
+            num INTEGER PRIMARY KEY, tbl TEXT NOT NULL, key TEXT NOT NULL, operation TEXT NOT NULL, before TEXT,
+            attributes TEXT, grp INTEGER NOT NULL, part INTEGER NOT NULL DEFAULT 0, UNIQUE (tbl, key)
         );
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
