@@ -67,6 +67,10 @@ package struct ResolveConflict {
         return chain
     }
 
+    private static let misfits: Set<ErrorCode> = [
+        .constraintViolated, .invalidArgument, .preconditionFailed, .unknownColumn, .unknownTable,
+    ]
+
     /// Retries a conflict by itself, where references are not enforced; false if it does not fit, so a person decides.
     func retry(_ id: String, after prepare: () throws -> Void = {}) throws -> Bool {
         do {
@@ -79,7 +83,7 @@ package struct ResolveConflict {
                 return .commit
             }
             return true
-        } catch is TidemarkError { return false }  // for example, the app has dropped a column of it
+        } catch let error as TidemarkError where Self.misfits.contains(error.code) { return false }
     }
 
     /// Returns the missing records that the conflict with an id or a number updates.

@@ -89,7 +89,7 @@ struct AdoptTables {
 
     /// Writes the zone's records, in a rebase.
     func take(_ table: SyncedTable) throws {
-        let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ($1.name, $0) })
+        let places = Dictionary(table.columns.enumerated().map { ($1.name, $0) }) { first, _ in first }
         let columns = shared(table).map { ($0.wire, places[$0.own] ?? 0) }
         try WriteRecords(db: db, schema: schema).writeValues(
             .create, of: table, columns: Dictionary(columns, uniquingKeysWith: { first, _ in first }),

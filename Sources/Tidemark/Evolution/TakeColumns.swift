@@ -75,7 +75,7 @@ struct TakeColumns {
 
     /// Writes the zone's values of the listed rows, in a rebase.
     func take() throws {
-        let places = Dictionary(uniqueKeysWithValues: table.columns.enumerated().map { ($1.name, $0) })
+        let places = Dictionary(table.columns.enumerated().map { ($1.name, $0) }) { first, _ in first }
         try WriteRecords(db: db, schema: schema).writeValues(
             .update, of: table, columns: places,
             """

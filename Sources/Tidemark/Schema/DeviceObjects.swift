@@ -129,10 +129,8 @@ struct DeviceObjects {
         for table in new.migrationTables {
             // Another table of the program's own is no business of the server's.
             let object = new.objects.first { $0.kind == .table && $0.name == table.name }
-            guard try MigrationTables.isKnown(table.name) || object?.sql == present(table.name, in: db) else {
-                continue
-            }
-            try migrations.follow(table)
+            let isNoted = try MigrationTables.isKnown(table.name) || object?.sql == present(table.name, in: db)
+            if isNoted { try migrations.follow(table) }
         }
     }
 

@@ -55,9 +55,7 @@ package enum MigrationTables {
     /// Gives the tables of a file these rows; a server's may not be in a table that syncs, or in the bookkeeping.
     package static func write(
         _ tables: [FileObjects.MigrationTable], besides schema: SyncSchema? = nil, in db: Database
-    )
-        throws
-    {
+    ) throws {
         for table in tables where try isLocal(table.name, schema, in: db) {
             try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             for row in table.rows { try insert(members(of: row), into: table.name, in: db) }
